@@ -24,6 +24,10 @@ FOLDERS = (
     "src/protocol/worker/front",
     "src/protocol/worker/lane",
     "src/topology",
+    "src/transport",
+    "src/transport/inproc",
+    "src/transport/shared",
+    "src/transport/tcp",
     "src/wire",
 )
 _BANNED = re.compile(rf"(?:/\*+|//+)!?[\s*]*(?P<word>{BANNED})\b", re.IGNORECASE)

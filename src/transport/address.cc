@@ -25,7 +25,7 @@ std::optional<Number> ParseNumber(std::string_view text) {
   return value;
 }
 
-// inet_pton wants a terminated string.
+// Copies the text, because inet_pton needs a terminated string.
 bool ParseLiteral(int family, std::string_view text, void* out) {
   return inet_pton(family, std::string(text).c_str(), out) == 1;
 }
@@ -56,7 +56,7 @@ std::string DescribeWishes(const AddressChoice& choice) {
   return text.empty() ? "any wish" : text;
 }
 
-// A candidate with what decides; smaller is better.
+// A candidate with its rank; smaller is better.
 struct Ranked {
   const InterfaceAddress* candidate = nullptr;
   int rank = 0;
@@ -70,7 +70,7 @@ int RankOf(const InterfaceAddress& candidate, const IpAddress& address, bool on_
   return rank;
 }
 
-// An address that other hosts may find the way to.
+// Returns whether other hosts may find the way to the address.
 bool MayBeReached(std::string_view text) {
   Result<IpAddress> address = ParseIpAddress(text);
   return address.ok() && !IsLoopback(address.value()) && !IsLinkLocal(address.value());

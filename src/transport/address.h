@@ -54,66 +54,67 @@ struct InterfaceAddress {
   int prefix_bits = 0;  // of its network
 };
 
-// Which of its addresses this host tells others. What is set restricts: all of it must hold.
+// Chooses the address that this host tells others. Every field that is set must hold.
 struct AddressChoice {
-  // "host:port" of a process that must be reachable (the scheduler): without any of the wishes
-  // below, the address from which the route to it starts is taken.
+  // "host:port" of a process that must be reachable (the scheduler). If no field below is set, the
+  // choice is the address from which the route to it starts.
   std::string target;
   std::string interface;  // the interface's name begins with this
   std::string cidr;       // the address lies in this
 };
 
-// The choice among `candidates`. `route_source` is the address from which the route to the target
-// starts, or empty; it wins if it meets all wishes, then IPv4, then the order of the candidates.
-// Loopback and link-local addresses are taken last. An error lists the candidates.
+// Chooses among `candidates`. `route_source` is the address from which the route to the target
+// starts, or empty. It wins if all fields of the choice hold for it, then IPv4, then the order of
+// the candidates. Loopback and link-local addresses come last. An error lists the candidates.
 Result<std::string> PickAddress(const AddressChoice& choice,
                                 std::span<const InterfaceAddress> candidates,
                                 std::string_view route_source);
 
-// The addresses of this host's interfaces that are up.
+// Returns the addresses of this host's interfaces that are up.
 Result<std::vector<InterfaceAddress>> ListAddresses();
 
-// The own address from which the route to `target` ("host:port") starts; sends nothing, but
+// Returns the own address from which the route to `target` ("host:port") starts. Sends nothing, but
 // resolves a name, which may block.
 Result<std::string> RouteSource(const std::string& target);
 
-// PickAddress with what this host has. May block as RouteSource does.
+// Calls PickAddress with the addresses of this host. May block like RouteSource.
 Result<std::string> ChooseAddress(const AddressChoice& choice);
 
-// 127.0.0.0/8 or ::1.
+// Returns whether the address is in 127.0.0.0/8 or is ::1.
 bool IsLoopback(const IpAddress& address);
 
-// Whether `host` is a literal of a loopback address, or "localhost".
+// Returns whether `host` is a literal of a loopback address, or "localhost".
 bool IsLoopbackHost(std::string_view host);
 
-// Where to listen so that nobody is reached by addresses other than the one that others are told:
-// `host` if it is an address of this host, else all (""): of a name, or of an address that another
-// host forwards here.
+// Returns the host to listen on. It is `host` if that is an address of this host, so that other
+// processes reach this one only by the address that they are told. For a name, or for an address
+// that another host forwards here, it is "": all addresses.
 std::string ListenHost(const std::string& host);
 
-// What a host tells others when nobody wished for an address, and why, for its log.
+// The address that a host tells others if no option chose one, and the reason for the log.
 struct Announcement {
   std::string address;
   std::string why;
 };
 
 // `local` is this host's end of a connection to the scheduler, whose host the user gave as
-// `root_host`. It is taken, unless it is loopback and the user did not say so: where a machine's
-// own name stands for 127.0.1.1, hosts that resolve it otherwise could not come here. Then it is
-// `outward`, where the way out of this host starts, or empty; else the best of `candidates`; and
-// `local` when all of them are loopback or link-local.
+// `root_host`. The choice is `local`, unless it is loopback and the user did not name loopback: if
+// a machine's own name stands for 127.0.1.1, hosts that resolve the name to something else could
+// not come here. Then the choice is `outward`, the address from which the way out of this host
+// starts. If that is empty, it is the best of `candidates`, or `local` if all of them are loopback
+// or link-local.
 Announcement PickAnnouncement(std::string_view root_host, std::string_view local,
                               std::string_view outward,
                               std::span<const InterfaceAddress> candidates);
 
-// PickAnnouncement with what this host has; `target` is the scheduler's "host:port". Sends and
-// resolves nothing.
+// Calls PickAnnouncement with the addresses of this host; `target` is the scheduler's "host:port".
+// Sends and resolves nothing.
 Announcement ChooseAnnouncement(const std::string& target, const std::string& local);
 
-// `host` itself if it is an address, whoever has it (another host may forward it here); of a name
-// an address that it stands for, of this host if there is one. If that is loopback: only if the way
-// to `target` ("host:port") is loopback, too, and then what ChooseAnnouncement makes of it. May
-// block as RouteSource does.
+// Returns `host` itself if it is an address of any host, because another host may forward it here.
+// If it is a name, returns an address of the name, one of this host if there is one. If a name
+// stands for loopback and the way to `target` ("host:port") is not loopback, returns the address of
+// ChooseAnnouncement. May block like RouteSource.
 Result<std::string> ResolveHost(const std::string& host, const std::string& target);
 
 }  // namespace byteps::transport

@@ -130,7 +130,7 @@ TEST_F(PickAnnouncementTest, LoopbackIsAnnouncedOnlyWhereTheUserSaysSo) {
   for (const char* root : {"localhost", "127.0.0.1", "127.0.1.1", "::1"}) {
     EXPECT_EQ(Announced(root, "127.0.0.1", "10.0.0.5"), "127.0.0.1") << root;
   }
-  // Debian's /etc/hosts: the machine's own name stands for 127.0.1.1.
+  // In Debian's /etc/hosts the machine's own name stands for 127.0.1.1.
   EXPECT_EQ(Announced("node7", "127.0.0.1", "10.0.0.5"), "10.0.0.5");
   EXPECT_EQ(Announced("node7", "::1", "fd00::5"), "fd00::5");
   Announcement chosen = PickAnnouncement("node7", "127.0.0.1", "10.0.0.5", candidates_);
@@ -162,7 +162,8 @@ TEST(ListenHostTest, OwnAddressesAloneAreListenedOn) {
   for (const InterfaceAddress& one : all.value()) {
     EXPECT_EQ(ListenHost(one.address), one.address);
   }
-  // Another host's, or a name, for which others may have another address of this host.
+  // The host is an address of another host, or a name, for which others may know another address of
+  // this host.
   for (const char* other : {"192.0.2.1", "2001:db8::1", "localhost", "", "no.such.host"}) {
     EXPECT_EQ(ListenHost(other), "");
   }

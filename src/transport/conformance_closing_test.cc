@@ -1,4 +1,4 @@
-// Conformance: every end is told once, and the right reason; borrowed memory is given back.
+// Conformance: every end is told once, with the right reason; borrowed memory is given back.
 #include <sys/mman.h>
 
 #include <cstring>
@@ -11,7 +11,7 @@
 namespace byteps::transport {
 namespace {
 
-// Memory that may be forbidden: whoever touches it then is killed.
+// Memory that may be forbidden: a process that touches it then is killed.
 class Pages {
  public:
   explicit Pages(size_t size) : size_(size) {
@@ -31,7 +31,7 @@ class Pages {
   size_t size_;
 };
 
-// All that was under way on both loops has been done.
+// Waits until both loops have done all work that was under way.
 void Settle(End& one, End& other) {
   for (int i = 0; i < 3; ++i) {
     one.thread().Do([] {});
@@ -147,7 +147,7 @@ TEST_P(TransportConformance, CloseAfterFlushWritesWhatIsQueued) {
     client_.connection()->CloseAfterFlush(kPatience);
     client_.connection()->Send(MakeFrame(1, "too late"));
   });
-  // The other side is sending too: unread bytes must not turn the close into a reset.
+  // The other side sends, too, and unread bytes must not turn the close into a reset.
   server_.thread().Do([&] {
     for (size_t i = 0; i < kCount; ++i) server_.connection()->Send(MakeFrame(1, "b", payload));
   });
@@ -189,7 +189,7 @@ TEST_P(TransportConformance, CloseAfterFlushOnBothSidesEnds) {
   server_.CloseAfterFlush(kPatience);
   ASSERT_TRUE(client_.recorder().WaitForClosed());
   ASSERT_TRUE(server_.recorder().WaitForClosed());
-  // The slower side to call it may have learnt of the other's first.
+  // The side that calls it later may have learnt of the other's close first.
   EXPECT_TRUE(client_.recorder().why().ok());
 }
 

@@ -1,4 +1,4 @@
-// Conformance: frames arrive whole, in order of urgency, in the place that was named.
+// Conformance: frames arrive whole, in order of urgency, in the place that the receiver named.
 #include <algorithm>
 #include <cstring>
 #include <future>
@@ -88,7 +88,7 @@ TEST_P(TransportConformance, AnUrgentFrameOvertakesThoseThatHaveNotBegun) {
   server_.recorder().on_header = [&](uint8_t, size_t bytes) -> Result<ByteSpan> {
     return ByteSpan(place).first(bytes);
   };
-  // More than the kernel buffers, and the server does not read yet.
+  // The client sends more than the kernel buffers, and the server does not read yet.
   for (int i = 0; i < kCount; ++i) client_.Send(1, "bulk", payload);
   client_.Send(1, "urgent", ConstByteSpan(payload).first(10), 1);
   server_.Start();
@@ -178,7 +178,7 @@ TEST_P(TransportConformance, AnswersMayBeSentFromInsideACallback) {
   EXPECT_EQ(server_.recorder().frame_count(), kRounds);
 }
 
-// Work may add more, and the connection may have ended by then.
+// The work may add more work, and the connection may have ended by then.
 TEST_P(TransportConformance, WorkAfterTheEventRunsOutsideOfCallbacksAndInOrder) {
   Connect();
   constexpr size_t kCount = 100;

@@ -110,7 +110,7 @@ TEST_P(TransportConformance, ATimerThatIsGoneDoesNotFire) {
   bool fired = false;
   std::unique_ptr<Loop::Timer> timers[3];
   client_thread_.Do([&] {
-    // Due together, when the loop comes to it; the first to fire ends the next.
+    // Both timers are due when the loop looks; the first to fire ends the other one.
     timers[0] = ClientLoop().After(milliseconds(1), [&] { timers[1].reset(); });
     timers[1] = ClientLoop().After(milliseconds(1), [&] { fired = true; });
     timers[2] = ClientLoop().After(milliseconds(1), [&] { later.set_value(); });
@@ -183,7 +183,7 @@ TEST_P(TransportConformance, ConnectionsOutliveTheirListener) {
 
 TEST_P(TransportConformance, ManyConnectionsShareOneLoop) {
   constexpr size_t kCount = 50;
-  // Destroyed on their loops, below.
+  // The code below destroys these on their loops.
   std::vector<std::unique_ptr<End>> accepted;
   auto listener = server_thread_.Do([&] {
     return ServerLoop().Listen(GetParam().listen, [&](std::unique_ptr<Connection> connection) {
@@ -280,7 +280,7 @@ TEST_P(TransportConformance, AStreamMovesToAnotherLoopWithTheBytesThatAreUnderWa
     }
   });
   ASSERT_EQ(adopted.get_future().wait_for(kPatience), std::future_status::ready);
-  // Limits came along.
+  // The limits have moved along with the stream.
   moved.thread().Do([&] { moved.connection()->Start(&moved.recorder()); });
   ASSERT_TRUE(moved.recorder().WaitForFrames(kCount));
   auto frames = moved.recorder().frames();

@@ -9,7 +9,7 @@
 namespace byteps::transport {
 namespace {
 
-// Little-endian by construction, whatever the machine.
+// Writes little-endian bytes, whatever the machine's order.
 void EncodePrefix(const OutFrame& frame, std::byte* out) {
   uint64_t payload_bytes = frame.payload.size();
   for (int i = 0; i < 4; ++i) out[i] = static_cast<std::byte>(payload_bytes >> (8 * i));

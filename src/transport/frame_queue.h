@@ -1,5 +1,5 @@
 // FrameQueue: frames that wait to leave one connection, the most urgent first, equal ones in the
-// order in which they came. Storage is recycled: steady state allocates nothing.
+// order in which they came. It reuses its storage, so steady state allocates nothing.
 //
 // Belongs to one thread. A frame is waiting until Take, then taken until Release or PutBack; its
 // payload stays borrowed, and its buffer kept, until Release or Clear.
@@ -21,7 +21,7 @@ class FrameQueue {
   using Ticket = uint32_t;
 
   struct Entry {
-    // The prefix and the header as they go onto a byte stream; the first head_bytes count.
+    // The prefix and the header as they go onto a byte stream; only the first head_bytes are used.
     std::byte head[kFramePrefixBytes + kHeaderBytesMax];
     uint32_t head_bytes = 0;
     uint8_t kind = 0;
@@ -39,21 +39,21 @@ class FrameQueue {
   // REQUIRES: header_bytes <= kHeaderBytesMax, the payload is smaller than 4 GiB.
   void Push(OutFrame frame);
 
-  // Whether no frame waits (taken ones do not count).
+  // Returns whether no frame waits (taken ones do not count).
   bool empty() const { return waiting_.empty(); }
-  // Bytes of all frames, waiting and taken.
+  // Returns the bytes of all frames, waiting and taken.
   size_t bytes() const { return bytes_; }
 
   // Takes the frame that leaves next. REQUIRES: !empty().
   Ticket Take();
-  // The taken frame waits again, in its old place.
+  // Lets the taken frame wait again, in its old place.
   void PutBack(Ticket ticket);
-  // Whether a waiting frame goes before the taken one.
+  // Returns whether a waiting frame goes before the taken one.
   bool Overtakes(Ticket ticket) const;
   const Entry& Get(Ticket ticket) const { return entries_[ticket]; }
   void Release(Ticket ticket);
 
-  // Frames that borrow from `memory` borrow from a copy in `pool` instead.
+  // Makes frames that borrow from `memory` borrow from a copy in `pool` instead.
   void Detach(ConstByteSpan memory, BufferPool& pool);
 
   // Releases all frames, waiting and taken.

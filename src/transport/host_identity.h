@@ -1,12 +1,12 @@
-// Which processes share a host.
+// Tells which processes share a host.
 #pragma once
 
 #include <string>
 
 namespace byteps::transport {
 
-// The same text for all processes that share a network stack (one machine and one network
-// namespace), different for all others. Not a secret.
+// Returns a text that is the same for all processes that share a network stack (one machine and one
+// network namespace), and different for all others. The text is no secret.
 std::string HostIdentity();
 
 }  // namespace byteps::transport

@@ -1,4 +1,4 @@
-// The part of address.h that asks the system.
+// Implements the functions of address.h that ask the system.
 #include "src/transport/address.h"
 
 #include <ifaddrs.h>
@@ -26,7 +26,7 @@ socklen_t LengthOf(const sockaddr* address) {
   return address->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
 }
 
-// The literal, with "%interface" for link-local IPv6; empty on failure.
+// Returns the literal, with "%interface" for link-local IPv6; empty on failure.
 std::string Literal(const sockaddr* address) {
   char text[NI_MAXHOST];
   int error =
@@ -34,7 +34,8 @@ std::string Literal(const sockaddr* address) {
   return error == 0 ? text : "";
 }
 
-// How many bits of the address are the network's: those that are set in its mask.
+// Returns the number of bits of the address that belong to the network: the bits that are set in
+// its mask.
 int PrefixBits(const sockaddr* mask) {
   if (mask == nullptr) return 0;
   const auto count = [](const auto& bytes) {
@@ -64,7 +65,7 @@ class Descriptor {
   int fd_;
 };
 
-// Connecting a datagram socket chooses the route and sends nothing.
+// Connects a datagram socket, which chooses the route and sends nothing.
 Result<std::string> SourceTowards(const addrinfo& target) {
   Descriptor probe(socket(target.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_storage own{};
@@ -93,9 +94,10 @@ Result<Addresses> Resolve(const std::string& host, uint16_t port) {
   return Addresses(head, freeaddrinfo);
 }
 
-// Where the way out of this host starts; empty when there is none.
+// Returns the address from which the way out of this host starts; empty if there is no way.
 std::string OutwardSource() {
-  // Addresses for documents (RFC 5737, RFC 3849): no network has them, so the default route counts.
+  // These addresses are for documents (RFC 5737, RFC 3849). No network has them, so the default
+  // route decides.
   for (const char* target : {"192.0.2.1:9", "[2001:db8::1]:9"}) {
     Result<std::string> source = RouteSource(target);
     if (source.ok()) return source.value();
@@ -128,7 +130,7 @@ Result<std::vector<InterfaceAddress>> ListAddresses() {
 Result<std::string> RouteSource(const std::string& target) {
   Result<HostPort> parsed = ParseHostPort(target);
   if (!parsed.ok()) return parsed.status();
-  // A datagram socket cannot be connected to port 0 on every system; any other does.
+  // Some systems cannot connect a datagram socket to port 0; any other port does.
   Result<Addresses> addresses = Resolve(parsed->host, parsed->port == 0 ? 9 : parsed->port);
   if (!addresses.ok()) return addresses.status();
   Result<std::string> source = Status(StatusCode::kUnavailable, "no address");
@@ -161,7 +163,8 @@ Result<std::string> ChooseAddress(const AddressChoice& choice) {
   if (!choice.target.empty()) {
     Result<std::string> route = RouteSource(choice.target);
     if (route.ok()) {
-      // The kernel's own answer needs no candidate: it may be an address of no interface (tunnels).
+      // The kernel's answer need not be a candidate: with tunnels it may be an address of no
+      // interface.
       if (!wished) return route;
       source = route.value();
     } else if (!wished) {

@@ -25,17 +25,17 @@
 
 namespace byteps::transport {
 
-// The largest header of a frame, and how a frame begins on a byte stream (docs/wire-format.md):
-// u32 payload bytes, u16 header bytes, u8 kind (from 1), u8 zero.
+// The largest header of a frame, and the size of the prefix with which a frame begins on a byte
+// stream (docs/wire-format.md): u32 payload bytes, u16 header bytes, u8 kind (from 1), u8 zero.
 inline constexpr size_t kHeaderBytesMax = 128;
 inline constexpr size_t kFramePrefixBytes = 8;
 
 struct Limits {
-  // A peer that announces more is cut off with kProtocol. Raised by the receiver once the
-  // handshake is done (Connection::SetLimits).
+  // The largest payload. The connection of a peer that announces more ends with kProtocol. The
+  // receiver raises the limit after the handshake (Connection::SetLimits).
   size_t payload_bytes_max = 4096;
-  // How much may arrive, and is dropped, after CloseAfterFlush. A peer that sends more sends
-  // without end: the connection closes at once.
+  // The most bytes that may arrive, and are dropped, after CloseAfterFlush. A peer that sends more
+  // seems to send without end, so the connection closes at once.
   size_t dropped_bytes_max = SIZE_MAX;
 };
 
@@ -43,8 +43,9 @@ struct Limits {
 struct OutFrame {
   uint8_t kind = 0;
   uint32_t header_bytes = 0;
-  std::byte header[kHeaderBytesMax];  // the first header_bytes count; copied by Send
-  // Less than 4 GiB; borrowed until it has been written, or Close was called, or OnClosed came.
+  std::byte header[kHeaderBytesMax];  // only the first header_bytes; Send copies them
+  // Less than 4 GiB; the connection borrows it until it is written, or Close was called, or
+  // OnClosed came.
   ConstByteSpan payload;
   BufferRef keep;  // shares the payload's buffer for as long, if it has one
   // Frames that have not begun leave in order of urgency (higher first), equal ones in the order
@@ -52,25 +53,25 @@ struct OutFrame {
   int64_t urgency = 0;
 };
 
-// What a connection tells its user. All calls come on the loop's thread.
+// A connection calls its user by this interface. All calls come on the loop's thread.
 class FrameReceiver {
  public:
   virtual ~FrameReceiver() = default;
 
-  // A header has arrived. Returns where the payload shall go: exactly `payload_bytes` long, valid
-  // until OnFrame or OnClosed. An error closes the connection with that reason. `header` is valid
-  // during the call only, and not aligned.
+  // A header has arrived. Returns the place for the payload, which must have exactly
+  // `payload_bytes` and stay valid until OnFrame or OnClosed. An error closes the connection with
+  // that reason. `header` is valid during the call only, and not aligned.
   virtual Result<ByteSpan> OnHeader(uint8_t kind, ConstByteSpan header, size_t payload_bytes) = 0;
 
-  // The payload named by the last OnHeader is complete (also called for an empty one).
+  // The payload of the last OnHeader is complete (called for an empty one, too).
   virtual void OnFrame() = 0;
 
-  // The connection is gone; comes exactly once, after which nothing more comes. kOk: this side
-  // called Close. kPeerLost: the other side closed, or was reset. kUnavailable: nothing that was
-  // sent came through for its limit; the other side may live. kProtocol: it sent bytes that no
-  // correct peer sends. kRefused: the two ends do not speak to each other, for one of them wants
-  // TLS and the other does not, or they have other keys; the text says what is wrong with the other
-  // ("it ..."). Other codes: what OnHeader returned.
+  // The connection is gone. Comes exactly once, and no other call follows. kOk: this side called
+  // Close. kPeerLost: the other side closed, or was reset. kUnavailable: no sent bytes came through
+  // for the limit; the other side may live. kProtocol: the other side sent bytes that no correct
+  // peer sends. kRefused: the two ends cannot talk to each other, because only one of them wants
+  // TLS, or because their keys differ; the text says what is wrong with the other side ("it ...").
+  // Other codes: OnHeader returned them.
   virtual void OnClosed(const Status& why) = 0;
 };
 
@@ -86,66 +87,67 @@ class Connection {
   virtual void Start(FrameReceiver* receiver) = 0;
   virtual void SetLimits(const Limits& limits) = 0;
 
-  // Queues a frame; never blocks; frames leave together at the end of the loop's pass. Allowed
-  // before Start. After Close or loss it does nothing. The caller bounds what is queued (credit),
-  // see queued_bytes. Does not allocate once the queue has had this length before.
-  // REQUIRES: header_bytes <= kHeaderBytesMax.
+  // Queues a frame. Never blocks. Frames leave together at the end of the loop's pass. Allowed
+  // before Start. Does nothing after Close or loss. The caller limits the queued bytes (credit,
+  // queued_bytes). Does not allocate once the queue has had this length before. REQUIRES:
+  // header_bytes <= kHeaderBytesMax.
   virtual void Send(OutFrame frame) = 0;
 
-  // Frames still queued that borrow from `memory` get a copy of it, and the rest of a payload that
-  // is coming in to a place in it goes elsewhere (OnFrame is called all the same), in buffers of
-  // `pool`, which must outlive the connection and belong to the same thread. Afterwards the memory
-  // is free: no device uses it, either. A backend whose device has the memory may block until the
-  // device is done, 10 ms at most; then it must take the memory from the device and close the
-  // connection, with kUnavailable. Its user connects anew and repeats. Allocates: for operations
-  // that fail, not for the fast path.
+  // Stops the use of `memory`. Queued frames that borrow from it get a copy. The rest of a payload
+  // that arrives in it goes to another place (OnFrame is called all the same). The bytes go to
+  // buffers of `pool`, which must outlive the connection and belong to the same thread. Afterwards
+  // nothing uses the memory, and no device either. A backend whose device has the memory may block
+  // for at most 10 ms, until the device is done. If the device is not done by then, the backend
+  // must take the memory from it and close the connection with kUnavailable; the user connects anew
+  // and repeats. Allocates, so it is for operations that fail and not for the fast path.
   virtual void Detach(ConstByteSpan memory, BufferPool& pool) = 0;
 
-  // Drops what is queued, closes, and reports OnClosed(kOk) from the loop.
+  // Drops queued frames, closes, and reports OnClosed(kOk) from the loop.
   virtual void Close() = 0;
 
-  // As Close, once the peer has taken what is queued, or `patience` is over. What arrives in the
-  // meantime is dropped (Limits::dropped_bytes_max).
+  // Closes once the peer has taken all queued frames, or `patience` is over. Drops bytes that
+  // arrive meanwhile (Limits::dropped_bytes_max).
   virtual void CloseAfterFlush(Duration patience) = 0;
 
-  // Bytes given to Send that have not been written, frames' heads included.
+  // Returns the bytes given to Send that have not been written, including the heads of frames.
   virtual size_t queued_bytes() const = 0;
 
-  // "10.0.0.3:4711", for messages and logs.
+  // Returns "10.0.0.3:4711", for messages and logs.
   virtual std::string PeerName() const = 0;
 
-  // The own address on this connection without the port: how the peer's network sees this host.
+  // Returns the own address on this connection, without the port: the address by which the peer's
+  // network knows this host.
   virtual std::string LocalAddress() const = 0;
 
-  // 32 bytes that only the two ends of this connection have, for proofs to hold on no other; empty
-  // where nothing keeps others from listening. There once a frame has come.
+  // Returns 32 bytes that only the two ends of this connection have, so that proofs hold on no
+  // other connection. Empty if nothing keeps others from listening. Valid once a frame has come.
   virtual ConstByteSpan ChannelBinding() const = 0;
 
-  // Ok: the process at the other end is on this machine and belongs to the user of this process.
-  // Else kRefused, with what is wrong as one says it of the other end ("it ..."). Only for a
-  // connection whose other end has sent something: before that it may have no owner yet. Does not
-  // block. Where only one process can have both ends, Ok.
+  // Returns ok if the process at the other end is on this machine and belongs to the user of this
+  // process, or if one process has both ends. kRefused: it does not; the text says what is wrong
+  // with the other end ("it ..."). REQUIRES: the other end has sent something, because before that
+  // it may have no owner yet. Does not block.
   virtual Status CheckSameUser() const { return Status::Ok(); }
 
-  // The least time of late that some bytes and the news that they are there took; zero: not known.
+  // Returns the least recent round-trip time; zero: not known.
   virtual Duration RoundTrip() const { return Duration::zero(); }
 
-  // Moves the stream to another loop of the same transport: stops here (no OnClosed; this object
-  // is dead afterwards) and calls `adopt` on the target loop's thread with the same stream. What
-  // has arrived already goes along; it waits there for Start. Limits go along. Users move a
-  // connection once, after the handshake and before frames with data. So a backend makes what
-  // cannot move (an RDMA queue pair) on the target loop. A backend casts `target` to its own kind;
-  // one that wraps another passes the inner loop on.
-  // REQUIRES: nothing is queued, and the call is made from OnFrame or before Start.
+  // Moves the stream to another loop of the same transport: stops here (without OnClosed; this
+  // object is dead afterwards) and calls `adopt` on the target loop's thread with the same stream.
+  // Bytes that have arrived already go along and wait there for Start. Limits go along. Users move
+  // a connection once, after the handshake and before frames with data. So a backend makes parts
+  // that cannot move (an RDMA queue pair) on the target loop. A backend casts `target` to its own
+  // kind; a backend that wraps another one passes the inner loop on. REQUIRES: no frame is queued,
+  // and the call comes from OnFrame or before Start.
   virtual void MoveTo(class Loop& target,
                       std::function<void(std::unique_ptr<Connection>)> adopt) = 0;
 };
 
 class Listener {
  public:
-  // Stops listening; connections made so far live on.
+  // Stops listening; connections that were accepted live on.
   virtual ~Listener() = default;
-  // "host:port" with the port that was really bound.
+  // Returns "host:port" with the port that was really bound.
   virtual std::string Address() const = 0;
   virtual uint16_t Port() const = 0;
 };
@@ -158,16 +160,17 @@ class Loop {
 
   // Blocks until Stop; runs callbacks on the calling thread, which becomes the loop's thread.
   virtual void Run() = 0;
-  // Ends Run once the work that was posted before has run; at once where there is no memory for
+  // Ends Run once the work that was posted before has run, or at once if there is no memory for
   // that. Never throws.
   virtual void Stop() = 0;
-  // Runs `work` on the loop's thread, in order of Post, soon. Work that is left when the loop is
-  // destroyed is dropped.
+  // Runs `work` on the loop's thread, in order of Post, soon. The loop drops work that is left when
+  // it is destroyed.
   virtual void Post(std::function<void()> work) = 0;
   virtual bool InLoop() const = 0;
   virtual Time Now() const = 0;
-  // For what is asked or done once a frame, and frames come many at once: when those that are being
-  // handed over began to be; and `work` behind the last of them. Otherwise as Now and Post.
+  // These two serve code that runs once per frame, because many frames come at once. EventTime
+  // returns when the loop began to hand over the present frames, and AfterEvent runs `work` behind
+  // the last of them. Outside of frames they are Now and Post.
   virtual Time EventTime() const { return Now(); }
   virtual void AfterEvent(std::function<void()> work) { Post(std::move(work)); }
 
@@ -182,17 +185,18 @@ class Loop {
 
   // Listens on `address` ("host:port", "[v6]:port", port 0 = any free one; empty host = all
   // addresses, dual stack) and gives each accepted connection to `accept`. A host name is resolved
-  // at once, and may block. Errors: kInvalidArgument for an address that cannot be read,
-  // kUnavailable when it cannot be had.
+  // at once, and may block. kInvalidArgument: the address cannot be read. kUnavailable: the system
+  // does not give it.
   virtual Result<std::unique_ptr<Listener>> Listen(
       const std::string& address, std::function<void(std::unique_ptr<Connection>)> accept) = 0;
 
-  // Connects once to `address`; calls `done` exactly once with the connection or with kUnavailable
-  // and the reason (kInvalidArgument for an address or option that cannot be), at the latest after
-  // `timeout`. Names are resolved without blocking the loop.
+  // Connects once to `address`. Calls `done` exactly once, at the latest after `timeout`, with the
+  // connection or an error. kUnavailable: the attempt failed; the text has the reason.
+  // kInvalidArgument: the address or an option is impossible. Resolves names without blocking the
+  // loop.
   virtual void Connect(const std::string& address, Duration timeout,
                        std::function<void(Result<std::unique_ptr<Connection>>)> done) = 0;
-  // The same from this own address (a literal, without a port); empty: the system chooses. Loops
+  // Connects from this own address (a literal, without a port); empty: the system chooses. Loops
   // whose hosts have no addresses ignore it.
   virtual void ConnectFrom(const std::string& /*own*/, const std::string& address, Duration timeout,
                            std::function<void(Result<std::unique_ptr<Connection>>)> done) {
@@ -204,8 +208,8 @@ class Loop {
 class Transport {
  public:
   virtual ~Transport() = default;
-  // Throws std::system_error when the system has nothing left for one (file descriptors), like
-  // std::thread; std::bad_alloc as ever.
+  // Makes a loop. Throws std::system_error if the system has no file descriptors left, and
+  // std::bad_alloc if there is no memory.
   virtual std::unique_ptr<Loop> MakeLoop() = 0;
 };
 

@@ -1,8 +1,8 @@
-// What every transport must do, as tests. A backend joins with one line in its own *_test.cc:
+// Tests of the contract of every transport. A backend joins with one line in its own *_test.cc:
 //
 //   INSTANTIATE_TEST_SUITE_P(Inproc, TransportConformance, ::testing::Values(Backend{...}));
 //
-// The tests are in conformance_*_test.cc; here is what they share.
+// The tests are in conformance_*_test.cc; this header has their common helpers.
 #pragma once
 
 #include <condition_variable>
@@ -33,12 +33,13 @@ struct Backend {
 
 inline void PrintTo(const Backend& backend, std::ostream* out) { *out << backend.name; }
 
-// No test waits longer; generous, for sanitizers on a busy machine.
+// The longest wait of a test, long enough for sanitizers on a busy machine.
 inline constexpr auto kPatience = std::chrono::seconds(60);
 
 inline constexpr size_t kMegabyte = size_t{1} << 20;
 
-// Both go many bytes at a time: under a sanitizer the single ones would be what the tests cost.
+// Both functions work on many bytes at a time, because single bytes would be slow under a
+// sanitizer.
 std::vector<std::byte> Bytes(size_t size, uint8_t seed);
 bool Same(ConstByteSpan left, ConstByteSpan right);
 
@@ -54,7 +55,7 @@ class LoopThread {
   auto Do(Work work) {
     std::packaged_task<decltype(work())()> task(std::move(work));
     auto result = task.get_future();
-    // By reference: the future is waited for, or the program ends.
+    // The reference is safe, because this function waits for the future, or the program ends.
     loop_->Post([&task] { task(); });
     if (result.wait_for(kPatience) != std::future_status::ready) {
       ADD_FAILURE() << "the loop does not run what is posted";
@@ -63,7 +64,7 @@ class LoopThread {
     return result.get();
   }
 
-  // Passes of the loop until `condition`, which runs on its thread, holds.
+  // Runs passes of the loop until `condition`, which runs on its thread, holds.
   bool RunUntil(const std::function<bool()>& condition);
 
  private:
@@ -71,8 +72,8 @@ class LoopThread {
   std::thread thread_;
 };
 
-// Keeps what a connection tells its user. Thread-safe; the hooks run on the loop's thread and must
-// be set before Start.
+// Keeps the calls of a connection. Thread-safe; the hooks run on the loop's thread and must be set
+// before Start.
 class Recorder final : public FrameReceiver {
  public:
   struct Frame {
@@ -85,7 +86,7 @@ class Recorder final : public FrameReceiver {
   void OnFrame() override;
   void OnClosed(const Status& why) override;
 
-  // Each waits up to kPatience and says whether it came.
+  // Each blocks up to kPatience and returns whether the event came.
   bool WaitForFrames(size_t count);
   bool WaitForClosed();
 
@@ -98,7 +99,7 @@ class Recorder final : public FrameReceiver {
   std::function<Result<ByteSpan>(uint8_t kind, size_t payload_bytes)> on_header;
   std::function<void()> on_frame;
   std::function<void()> on_closed;
-  // Off: frames are counted, not kept.
+  // If false, the recorder counts frames and does not keep them.
   bool keep_payloads = true;
 
  private:
@@ -126,7 +127,7 @@ class End {
 
   LoopThread& thread() { return *thread_; }
   Recorder& recorder() { return recorder_; }
-  // On the loop's thread only.
+  // Must be called on the loop's thread.
   std::unique_ptr<Connection>& connection() { return connection_; }
 
   void Start(size_t payload_bytes_max = size_t{1} << 30);
@@ -134,7 +135,7 @@ class End {
   void Close();
   void CloseAfterFlush(Duration patience);
   void Destroy();
-  // The connection lives on another thread from now on.
+  // Notes that the connection lives on another thread from now on.
   void Rehome(LoopThread& thread) { thread_ = &thread; }
 
  private:
@@ -148,14 +149,14 @@ class TransportConformance : public ::testing::TestWithParam<Backend> {
   TransportConformance();
   ~TransportConformance() override;
 
-  // Bytes that outlive the connections: the network tells a thread checker nothing, so a frame
-  // that has arrived may, for all it knows, still be read by its sender.
+  // Returns bytes that outlive the connections. A thread checker cannot see order through the
+  // network, so for it the sender may still read a frame that has arrived.
   const std::vector<std::byte>& Payload(size_t size, uint8_t seed);
 
   Loop& ClientLoop() { return client_thread_.loop(); }
   Loop& ServerLoop() { return server_thread_.loop(); }
 
-  // Connects client_ and server_, which are not started.
+  // Connects client_ and server_, and does not start them.
   void Connect();
   void Start();
   void ConnectAndStart();

@@ -161,7 +161,7 @@ Result<std::unique_ptr<Listener>> InprocLoop::Listen(
 
 void InprocLoop::Connect(const std::string& address, Duration /*timeout*/,
                          std::function<void(Result<std::unique_ptr<Connection>>)> done) {
-  // A listener in the same process is there or is not: nothing to wait for.
+  // A listener in the same process exists or does not, so the loop need not wait for it.
   Post([this, address, done = std::move(done)] { done(registry_->Connect(*this, address)); });
 }
 

@@ -18,20 +18,20 @@
 
 namespace byteps::transport {
 
-// Work that other threads leave for a loop. Thread-safe. Shared by the loop and all who post to it:
-// it may outlive the loop, and then drops what it gets.
+// Work that other threads leave for a loop. Thread-safe. The loop and all threads that post to it
+// share the mailbox, so it may outlive the loop. It then drops all work.
 class Mailbox {
  public:
   using Work = std::function<void()>;
 
   void Post(Work work);
-  // Take returns at once from now on; takes no memory.
+  // Makes Take return at once from now on. Takes no memory.
   void Interrupt();
-  // Blocks until there is work or `deadline` is over; replaces `*out` by all there is.
+  // Blocks until there is work or `deadline` is over; replaces `*out` by all work that is there.
   void Take(std::vector<Work>* out, std::optional<Time> deadline);
-  // Returns what was taken and not run, in front of what has come since.
+  // Puts back work that was taken and not run, in front of the work that has come since.
   void PutBack(std::span<Work> works);
-  // Drops what is there and all that comes.
+  // Drops all work, now and later.
   void Close();
 
  private:
@@ -46,7 +46,7 @@ class InprocRegistry;
 
 class InprocLoop final : public Loop {
  public:
-  // Shared with the Transport and its other loops.
+  // `registry` is shared with the Transport and its other loops.
   explicit InprocLoop(std::shared_ptr<InprocRegistry> registry);
   ~InprocLoop() override;
 
@@ -81,7 +81,7 @@ class InprocLoop final : public Loop {
   std::shared_ptr<Mailbox> mailbox_;
   std::atomic<std::thread::id> thread_;
   std::atomic<bool> stopped_ = false;
-  // Shared by the user's Timer object and the call in progress.
+  // The user's Timer object and the call in progress share each state.
   std::multimap<Time, std::shared_ptr<TimerState>> timers_;
 };
 

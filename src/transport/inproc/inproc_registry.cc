@@ -74,7 +74,7 @@ Result<std::unique_ptr<Connection>> InprocRegistry::Connect(InprocLoop& loop,
   if (!port.ok()) return port.status();
   std::shared_ptr<Door> door;
   std::string own_name;
-  // The lock is held while the loop of the listener is used, so that it cannot be gone.
+  // Holds the lock while it uses the listener's loop, so that the loop cannot go meanwhile.
   MutexLock lock(mutex_);
   if (auto found = doors_.find(port.value()); found != doors_.end()) door = found->second;
   if (door == nullptr) {
@@ -83,7 +83,8 @@ Result<std::unique_ptr<Connection>> InprocRegistry::Connect(InprocLoop& loop,
   }
   own_name = "inproc:client-" + std::to_string(++connections_);
   InprocPair pair = MakeInprocPair(loop, NameOf(port.value()), *door->loop, own_name);
-  // In a holder because std::function is copied. Unless it is accepted it closes with the holder.
+  // The holder exists because std::function is copied. A connection that is not accepted closes
+  // with its holder.
   auto holder = std::make_shared<std::unique_ptr<Connection>>(std::move(pair.second));
   door->loop->Post([door, holder] {
     if (auto accept = door->accept) accept(std::move(*holder));

@@ -1,4 +1,4 @@
-// Who listens on which port of one in-process transport.
+// The listeners of one in-process transport, by port.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace byteps::transport {
 
-// Thread-safe. Shared by the Transport, its loops and their listeners.
+// Thread-safe. The Transport, its loops and their listeners share it.
 class InprocRegistry : public std::enable_shared_from_this<InprocRegistry> {
  public:
   using Accept = std::function<void(std::unique_ptr<Connection>)>;
@@ -26,8 +26,8 @@ class InprocRegistry : public std::enable_shared_from_this<InprocRegistry> {
   void Remove(uint16_t port);
 
  private:
-  // What the connections to a port need. `accept` is called on the loop's thread only, and is
-  // empty once the listener is gone. Shared by the listener and the connections on their way.
+  // The way to the listener of a port. `accept` is called only on the loop's thread, and is empty
+  // once the listener is gone. The listener and the connections on their way share the door.
   struct Door {
     InprocLoop* loop;
     Accept accept;

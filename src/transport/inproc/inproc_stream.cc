@@ -9,11 +9,13 @@
 namespace byteps::transport {
 namespace {
 
-// Begun frames, as a socket's buffer would hold them: more urgent ones cannot pass these.
+// The most bytes of frames that have begun, as a socket's buffer would hold them. More urgent
+// frames cannot pass these.
 constexpr size_t kInFlightBytesMax = size_t{256} * 1024;
-// After so much, the other connections of the loop get their turn.
+// After so many bytes the other connections of the loop get their turn.
 constexpr size_t kBudgetBytes = size_t{1} << 20;
-// Copied under the lock at once: how long a sender that closes may have to wait.
+// The most bytes that are copied under the lock at once; so long may a sender that closes have to
+// wait.
 constexpr size_t kCopyBytes = size_t{256} * 1024;
 
 }  // namespace
@@ -81,7 +83,7 @@ void InprocStream::Abandon() {
   if (Alive()) Shut();
 }
 
-// One wake-up is on its way at most, however much happens until it is served.
+// Posts a wake-up, unless one is on its way already.
 void InprocStream::Wake(size_t side) {
   std::shared_ptr<Mailbox> mailbox;
   std::weak_ptr<InprocStream> stream;
@@ -162,7 +164,7 @@ void InprocStream::Receive() {
   }
 }
 
-// Tells the receiver about the next frame. False when there is none.
+// Tells the receiver about the next frame. Returns false if there is none.
 bool InprocStream::ReceiveHeader() {
   Parcel head;
   {
@@ -206,7 +208,7 @@ size_t InprocStream::CopySome() {
   {
     MutexLock lock(pipe_->mutex);
     InprocPipe::End& end = pipe_->ends[side_];
-    // A sender that closed has taken its memory, and with it the parcel, back.
+    // A sender that has closed has taken back its memory, and the parcel with it.
     lost = end.inbox.empty();
     if (!lost) {
       const Parcel& front = end.inbox.front();
@@ -247,7 +249,7 @@ void InprocStream::Discard() {
 void InprocStream::FinishIfPeerGone() {
   {
     MutexLock lock(pipe_->mutex);
-    // What a peer left behind is received first; it stays until Start.
+    // The frames that a peer has left behind are received first. They stay until Start.
     if (!pipe_->ends[1 - side_].gone || !pipe_->ends[side_].inbox.empty()) return;
   }
   if (phase_ == Phase::kOpen && receiver_ == nullptr) return;
@@ -263,7 +265,7 @@ void InprocStream::Shut() {
     MutexLock lock(pipe_->mutex);
     pipe_->ends[side_].gone = true;
     pipe_->ends[side_].inbox.clear();
-    // The payloads that the other end has not copied yet are ours.
+    // This end owns the payloads that the other end has not copied yet, and takes them back.
     std::erase_if(pipe_->ends[1 - side_].inbox,
                   [](const Parcel& parcel) { return parcel.owned.empty(); });
   }
@@ -291,7 +293,8 @@ void InprocStream::MoveTo(InprocLoop& target,
   moved->released_ = released_;
   {
     MutexLock lock(pipe_->mutex);
-    // Buffers belong to this thread: what the other end has not copied yet gets its own bytes.
+    // Buffers belong to this thread, so parcels that the other end has not copied yet get bytes of
+    // their own.
     for (Parcel& parcel : pipe_->ends[1 - side_].inbox) {
       if (parcel.owned.empty()) {
         parcel.owned.assign(parcel.payload.begin(), parcel.payload.end());

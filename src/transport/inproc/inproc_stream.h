@@ -31,8 +31,8 @@ struct Parcel {
   std::vector<std::byte> owned;
 };
 
-// What the two ends share. The lock is also held while a payload is copied, so that a sender that
-// closes takes its memory back safely.
+// The state that the two ends share. A receiver also holds the lock while it copies a payload, so
+// that a sender that closes takes its memory back safely.
 struct InprocPipe {
   struct End {
     std::shared_ptr<Mailbox> mailbox;  // of the loop on which the end lives
@@ -52,7 +52,7 @@ class InprocStream final : public std::enable_shared_from_this<InprocStream> {
   InprocStream(InprocLoop& loop, std::shared_ptr<InprocPipe> pipe, size_t side,
                std::string peer_name);
 
-  // As in Connection.
+  // Do the same as in Connection.
   void Start(FrameReceiver* receiver);
   void SetLimits(const Limits& limits) { limits_ = limits; }
   void Send(OutFrame frame);
@@ -63,10 +63,10 @@ class InprocStream final : public std::enable_shared_from_this<InprocStream> {
   const std::string& peer_name() const { return peer_name_; }
   void MoveTo(InprocLoop& target, std::function<void(std::unique_ptr<Connection>)> adopt);
 
-  // The user let go: closes without a callback.
+  // Closes without a callback, because the user has let go.
   void Abandon();
 
-  // Does all there is to do; on the loop's thread.
+  // Does all work that is due. Called on the loop's thread.
   void Pump();
 
  private:
@@ -91,7 +91,7 @@ class InprocStream final : public std::enable_shared_from_this<InprocStream> {
   void Finish(const Status& why);
 
   InprocLoop& loop_;
-  // Shared by both ends: each may go first.
+  // Both ends share the pipe, because each may go first.
   std::shared_ptr<InprocPipe> pipe_;
   const size_t side_;
   const std::string peer_name_;
@@ -105,7 +105,7 @@ class InprocStream final : public std::enable_shared_from_this<InprocStream> {
   uint64_t released_ = 0;  // how many of all sent parcels have been released
   bool in_payload_ = false;
   ByteSpan place_;
-  BufferRef diverted_;  // the place, once the receiver's was taken back
+  BufferRef diverted_;  // the place, after the receiver's was taken back
   size_t copied_ = 0;
   std::unique_ptr<Loop::Timer> patience_;
 };
@@ -115,7 +115,7 @@ struct InprocPair {
   std::unique_ptr<Connection> second;
 };
 
-// Two connected ends, one on each loop; the names are what each sees of the other.
+// Makes two connected ends, one on each loop. The names are those that each end sees of the other.
 InprocPair MakeInprocPair(InprocLoop& first, const std::string& second_name, InprocLoop& second,
                           const std::string& first_name);
 
@@ -140,7 +140,7 @@ class InprocConnection final : public Connection {
   }
 
  private:
-  // Shared with the wake-up that is being served: a callback may destroy this.
+  // The wake-up that runs shares the stream, because a callback may destroy this object.
   std::shared_ptr<InprocStream> stream_;
 };
 

@@ -1,7 +1,7 @@
 // The transport inside one process: loops are threads, frames go from queue to queue.
 //
-// For tests and for jobs whose parts all live in one process. Addresses are "inproc:port"; the
-// host part is not looked at, and ports are known within one Transport only.
+// For tests and for jobs whose parts all live in one process. Addresses are "inproc:port". The
+// transport ignores the host part, and ports are known within one Transport only.
 #pragma once
 
 #include <memory>

@@ -15,7 +15,8 @@ constexpr size_t kPartBytes = size_t{64} * 1024;
 
 }  // namespace
 
-// Positions only grow: else an end could be led to look for ever.
+// Checks that positions only grow, because otherwise the other end could make this one look for
+// ever.
 size_t RingWriter::Filled() {
   uint64_t read = words_->read.load(std::memory_order_seq_cst);
   if (read < seen_read_ || read > written_) broken_ = true;
@@ -30,7 +31,8 @@ size_t RingWriter::WriteSome(ConstByteSpan from) {
   if (count == 0) return 0;
   std::memcpy(bytes_.data() + at, from.data(), count);
   written_ += count;
-  // In one order with what Wait and TakeWake of both ends do: one of the two sees the other.
+  // This store, and the accesses in Wait and TakeWake of both ends, have one order, so that one of
+  // the two ends sees the other's.
   words_->written.store(written_, std::memory_order_seq_cst);
   return count;
 }
@@ -72,7 +74,7 @@ bool RingReader::Wait() {
   return false;
 }
 
-// A writer that is woken for every few bytes would sleep again at once.
+// Waits for some room, because a writer that is woken for a few bytes would sleep again at once.
 bool RingReader::TakeWake() {
   if (words_->writer_waits.load(std::memory_order_seq_cst) == 0) return false;
   if (Filled() > bytes_.size() / 2) return false;

@@ -1,11 +1,11 @@
 // ByteRing: bytes from one process to another through memory that both have mapped. One end writes,
 // the other reads; neither waits here.
 //
-// Who has nothing to do says so in a word of the ring (Wait), and the other end then learns that it
-// has to wake it (TakeWake): by what, is the users' business. An end believes nothing that the
-// other one can write at any time: it reads each word once, checks it, and keeps its own position
-// to itself. A ring whose words cannot be is broken for good. Bytes are copied out before anybody
-// looks at them.
+// An end that has nothing to do says so in a word of the ring (Wait), and the other end then learns
+// that it has to wake it (TakeWake). The users choose the means of waking. An end does not trust
+// words that the other end can write at any time: it reads each word once, checks it, and keeps its
+// own position to itself. A ring whose words are impossible is broken for good. An end copies bytes
+// out before anybody looks at them.
 //
 // An end belongs to one thread. Nothing blocks, nothing allocates.
 #pragma once
@@ -18,13 +18,14 @@
 
 namespace byteps::transport {
 
-// What a ring has in shared memory besides its bytes; fresh memory, all zero, is an empty ring.
+// The words of a ring in shared memory, beside its bytes. Fresh memory, all zero, is an empty ring.
 struct RingWords {
-  // Bytes since the beginning; each is written by one end only, and lies on a cache line of its
+  // Bytes since the beginning. Only one end writes each count, which lies on a cache line of its
   // own.
   alignas(64) std::atomic<uint64_t> written;
   alignas(64) std::atomic<uint64_t> read;
-  // Not 0: the reader looks again by itself. The writer waits for room. Both ends write them.
+  // reader_is_awake, not 0: the reader looks again by itself. writer_waits, not 0: the writer waits
+  // for room. Both ends write these words.
   alignas(64) std::atomic<uint32_t> reader_is_awake;
   std::atomic<uint32_t> writer_waits;
 };
@@ -32,20 +33,21 @@ struct RingWords {
 class RingWriter {
  public:
   RingWriter() = default;
-  // Both are zero so far, and outlive this.
+  // Words and bytes must be zero, and must outlive this object.
   RingWriter(RingWords* words, ByteSpan bytes) : words_(words), bytes_(bytes) {}
 
-  // Copies from the front of `from` what has room, a part at a time, so that the reader can begin
-  // with the first; after each part the caller shall ask TakeWake. 0: there is no room.
+  // Copies a part from the front of `from`, as far as there is room, and returns its size. The
+  // caller must call TakeWake after each part, so that the reader can begin with it. 0: there is no
+  // room.
   size_t WriteSome(ConstByteSpan from);
-  // The writer is to be woken when there is room. False if there is some already.
+  // Asks to be woken when there is room. Returns false if there is some already.
   bool Wait();
-  // Whether the reader must be woken; then somebody else has not been told.
+  // Returns whether the caller must wake the reader; nobody else is told to.
   bool TakeWake();
   bool broken() const { return broken_; }
 
  private:
-  // How many bytes of the ring hold something; sets broken_.
+  // Returns how many bytes of the ring are in use; sets broken_ if the words are impossible.
   size_t Filled();
 
   RingWords* words_ = nullptr;
@@ -58,15 +60,15 @@ class RingWriter {
 class RingReader {
  public:
   RingReader() = default;
-  // As of RingWriter.
+  // Words and bytes must be zero, and must outlive this object.
   RingReader(RingWords* words, ConstByteSpan bytes) : words_(words), bytes_(bytes) {}
 
-  // Copies what is there to the front of `to`, a part at a time; after each part the caller shall
-  // ask TakeWake. 0: nothing is there.
+  // Copies a part of the bytes that are there to the front of `to`, and returns its size. The
+  // caller must call TakeWake after each part. 0: there are no bytes.
   size_t ReadSome(ByteSpan to);
-  // The reader is to be woken when something has come. False if something is there already.
+  // Asks to be woken when bytes have come. Returns false if there are some already.
   bool Wait();
-  // Whether the writer must be woken: it waits, and there is room that is worth it.
+  // Returns whether the caller must wake the writer: the writer waits, and there is enough room.
   bool TakeWake();
   bool broken() const { return broken_; }
 

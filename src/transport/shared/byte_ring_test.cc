@@ -86,7 +86,7 @@ TEST_F(ByteRingTest, PositionsThatGoBackBreakIt) {
   EXPECT_TRUE(writer_.broken());
 }
 
-// Each end sleeps when it has nothing to do: a wake that is lost is a test that does not end.
+// Each end sleeps when it has nothing to do, so the test does not end if a wake is lost.
 TEST_F(ByteRingTest, NoWakeIsLost) {
   constexpr size_t kTotal = size_t{4} << 20;
   std::counting_semaphore<> something(0);

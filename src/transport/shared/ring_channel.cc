@@ -25,7 +25,7 @@ static_assert(2 * sizeof(RingWords) <= kRingWordsBytes && alignof(RingWords) == 
 
 class RingChannel final : public ByteChannel {
  public:
-  // Without memory: it is awaited.
+  // Without `memory` the channel waits for it.
   RingChannel(int socket, Side side, std::optional<local::SharedMemory> memory)
       : socket_(socket), side_(side) {
     if (memory.has_value()) Use(*std::exchange(memory, std::nullopt));
@@ -36,7 +36,8 @@ class RingChannel final : public ByteChannel {
   Passed Receive(std::span<const iovec> parts) override;
   Passed Send(std::span<const iovec> parts) override;
   size_t unsent_bytes() const override { return 0; }
-  // The ring says that something has come only to who has said that it waits.
+  // The ring may hold any number of bytes, because it wakes only a reader that has said that it
+  // waits.
   size_t held_bytes_max() const override { return SIZE_MAX; }
   bool room_wakes_reader() const override { return true; }
   ConstByteSpan binding() const override { return {}; }
@@ -52,7 +53,7 @@ class RingChannel final : public ByteChannel {
   local::SharedMemory memory_;
   RingWriter out_;
   RingReader in_;
-  Status offer_;        // what was wrong with it
+  Status offer_;        // the mistake in the offer
   bool ended_ = false;  // the other end has closed its socket
 };
 
@@ -93,7 +94,7 @@ int RingChannel::Open() {
   return kThrough;
 }
 
-// One packet at a time: the loop says again that there are more.
+// Reads one packet; if there are more, the loop calls again.
 void RingChannel::Woken() {
   if (memory_.bytes().empty() || ended_) return;
   std::byte wake{};
@@ -102,7 +103,7 @@ void RingChannel::Woken() {
   if (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) ended_ = true;
 }
 
-// If the socket is full, there are wakes enough in it; if it is closed, reading it says so.
+// Ignores errors: a full socket has enough wakes in it, and a closed one shows when it is read.
 void RingChannel::WakeOther() {
   std::byte wake{};
   [[maybe_unused]] ssize_t told = send(socket_, &wake, sizeof(wake), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -119,7 +120,7 @@ ByteChannel::Passed RingChannel::Receive(std::span<const iovec> parts) {
         rest = rest.subspan(count);
         passed.bytes += count;
         if (in_.TakeWake()) WakeOther();
-      } else if (ended_) {  // what the other end wrote before is read
+      } else if (ended_) {  // after all that the other end wrote before is read
         passed.stop = kEndOfStream;
         return passed;
       } else if (in_.Wait()) {
@@ -138,7 +139,8 @@ ByteChannel::Passed RingChannel::Send(std::span<const iovec> parts) {
   return passed;
 }
 
-// The reader is woken for much at once, or for all: a frame's head alone is of no use to it.
+// Wakes the reader for many bytes at once, or for all of them, because a frame's head alone does
+// not help it.
 ByteChannel::Passed RingChannel::Write(std::span<const iovec> parts) {
   Passed passed;
   size_t woken_for = 0;

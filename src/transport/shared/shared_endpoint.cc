@@ -23,12 +23,12 @@ namespace {
 using Accept = std::function<void(std::unique_ptr<Connection>)>;
 using Done = std::function<void(Result<std::unique_ptr<Connection>>)>;
 
-// As of a TCP listener.
+// The same limits as for a TCP listener.
 constexpr int kAcceptedAtOnce = 16;
 constexpr auto kRetryAfter = std::chrono::milliseconds(100);
 constexpr int kPortsTried = 100;
 
-// The name of the socket, without the mark.
+// Returns the name of the socket, without the mark.
 std::string NameOf(const HostPort& address) {
   return address.host.substr(1) + ":" + std::to_string(address.port);
 }
@@ -52,7 +52,7 @@ std::unique_ptr<Connection> Open(TcpLoop& loop, local::UniqueFd socket,
   return std::make_unique<TcpConnection>(std::move(stream));
 }
 
-// Shared by the user's Listener and the wait in progress: each may go first.
+// The user's Listener and the wait in progress share it, because each may go first.
 class AcceptLoop final : public std::enable_shared_from_this<AcceptLoop> {
  public:
   AcceptLoop(TcpLoop& loop, local::UniqueFd listener, Accept accept)
@@ -83,7 +83,7 @@ class AcceptLoop final : public std::enable_shared_from_this<AcceptLoop> {
         if (socket.status().code() == StatusCode::kExhausted) return Retry();
         break;
       }
-      // Others have TCP.
+      // Drops processes of other users, which can use TCP.
       if (!local::IsOfThisUser(socket.value())) continue;
       auto channel = AwaitRings(socket->get());
       accept_(Open(loop_, std::move(socket).value(), std::move(channel)));
@@ -92,7 +92,8 @@ class AcceptLoop final : public std::enable_shared_from_this<AcceptLoop> {
     Next();
   }
 
-  // The system has no descriptors left, most likely; those who knock wait, or take TCP.
+  // Accepts again later. Most likely the system has no descriptors left. New connections wait, or
+  // their processes use TCP.
   void Retry() {
     retry_.expires_after(kRetryAfter);
     retry_.async_wait([self = shared_from_this()](const std::error_code&) {

@@ -11,10 +11,10 @@
 
 namespace byteps::transport {
 
-// Whether `address` leads through shared memory (shared_transport.h).
+// Returns whether `address` leads through shared memory (shared_transport.h).
 bool IsSharedAddress(const std::string& address);
 
-// Loop::Listen and Loop::Connect. REQUIRES: IsSharedAddress(address).
+// Implement Loop::Listen and Loop::Connect. REQUIRES: IsSharedAddress(address).
 Result<std::unique_ptr<Listener>> ListenShared(
     TcpLoop& loop, const std::string& address,
     std::function<void(std::unique_ptr<Connection>)> accept);

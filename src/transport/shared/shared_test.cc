@@ -21,7 +21,7 @@
 namespace byteps::transport {
 namespace {
 
-// Other tests run beside this one.
+// Returns a name of this process, because other tests run at the same time.
 std::string TestName() { return "@byteps-test-" + std::to_string(getpid()); }
 
 std::unique_ptr<Transport> MakePlain() { return MakeSharedTransport({}); }
@@ -34,7 +34,7 @@ INSTANTIATE_TEST_SUITE_P(SharedsTcp, TransportConformance,
                          ::testing::Values(Backend{"shareds_tcp", MakePlain, "127.0.0.1:0",
                                                    "127.0.0.1:1"}));
 
-// A process that listens, and one that connects and is played by hand.
+// A listener, and a peer that the test plays by hand.
 class SharedTest : public ::testing::Test {
  protected:
   SharedTest() : transport_(MakeSharedTransport(Options())), thread_(*transport_) {
@@ -61,14 +61,14 @@ class SharedTest : public ::testing::Test {
     return options;
   }
 
-  // A peer by hand, connected; what it sends is up to the test.
+  // Connects a peer that sends only what the test writes.
   local::UniqueFd Connect() {
     auto socket = local::ConnectPackets(listener_->Address().substr(1));
     EXPECT_TRUE(socket.ok()) << socket.status().ToString();
     return std::move(socket).value();
   }
 
-  // And one that has handed over proper memory.
+  // A peer that has handed over proper memory.
   struct Peer {
     local::UniqueFd socket;
     local::SharedMemory memory;
@@ -95,7 +95,7 @@ class SharedTest : public ::testing::Test {
     return *std::next(accepted_.begin(), static_cast<std::ptrdiff_t>(number));
   }
 
-  // The connection with this number ends for this reason, and others come through.
+  // Checks that the connection with this number ends for this reason, and that others come through.
   void ExpectClosed(size_t number, StatusCode code) {
     Recorder& recorder = Accepted(number).recorder();
     ASSERT_TRUE(recorder.WaitForClosed());

@@ -22,7 +22,8 @@ class SharedLoop final : public TcpLoop {
     return ListenShared(*this, address, std::move(accept));
   }
 
-  // Whether the other end lets the memory in, the handshake finds out: nothing here takes time.
+  // Needs no timeout, because nothing here takes time: the handshake finds out whether the other
+  // end accepts the memory.
   void ConnectFrom(const std::string& own, const std::string& address, Duration timeout,
                    std::function<void(Result<std::unique_ptr<Connection>>)> done) override {
     if (!IsSharedAddress(address)) {
@@ -42,7 +43,7 @@ class SharedTransport final : public Transport {
 
  private:
   const TcpOptions options_;
-  const std::unique_ptr<ByteChannels> channels_;  // of TCP
+  const std::unique_ptr<ByteChannels> channels_;  // for TCP
 };
 
 }  // namespace

@@ -3,9 +3,9 @@
 //
 // An address that begins with "@" leads through shared memory: "@name:port", port 0 = any free one.
 // It is the name of an abstract Unix socket, which only processes in the same network namespace can
-// reach, and which is gone with its listener. Only processes of one user are connected; who they
-// are is proven on the connection, as on one of TCP. Such a connection is not encrypted: its bytes
-// are in the memory of its two ends and nowhere else.
+// reach, and which is gone with its listener. The transport connects only processes of one user.
+// They prove their identity on the connection, like processes that use TCP. Such a connection is
+// not encrypted: its bytes are only in the memory of its two ends.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,8 @@
 
 namespace byteps::transport {
 
-// As MakeTcpTransport and MakeTlsTransport. `user_timeout` holds for shared memory, too.
+// Do the same as MakeTcpTransport and MakeTlsTransport. `user_timeout` holds for shared memory,
+// too.
 std::unique_ptr<Transport> MakeSharedTransport(const TcpOptions& options);
 Result<std::unique_ptr<Transport>> MakeSharedTransport(const TcpOptions& options,
                                                        const TlsKey& key);

@@ -117,7 +117,7 @@ TEST(TcpAllocationTest, TheSteadyStateAllocatesNothing) {
   ExpectTheSteadyStateAllocatesNothing(*MakeTcpTransport({}));
 }
 
-// OpenSSL takes its memory elsewhere: this is about our part.
+// OpenSSL takes its memory by other functions, so this tests only the transport's part.
 TEST(TcpAllocationTest, TheSteadyStateUnderTlsAllocatesNothing) {
   auto transport = MakeTlsTransport({}, {"a job", {std::byte{7}}});
   ASSERT_TRUE(transport.ok());

@@ -5,8 +5,8 @@
 
 namespace byteps::transport {
 
-// The next `wanted` bytes as one span, straight out of `input` where they lie together; empty if
-// they have not all come yet.
+// Returns the next `wanted` bytes as one span, without a copy if they lie together in `input`.
+// Empty: they have not all come yet.
 ConstByteSpan FrameParser::Collect(ConstByteSpan& input, size_t wanted) {
   if (collected_bytes_ == 0 && input.size() >= wanted) {
     ConstByteSpan whole = input.first(wanted);

@@ -29,7 +29,8 @@ class FrameParser {
   void SetLimits(const Limits& limits) { limits_ = limits; }
   const Limits& limits() const { return limits_; }
 
-  // Where the next bytes of the stream belong; empty while a prefix or a header is awaited.
+  // Returns the place of the next bytes of the stream; empty while the parser waits for a prefix or
+  // a header.
   ByteSpan direct() const { return place_; }
   // REQUIRES: bytes <= direct().size(), and that many bytes of the stream have been put there.
   void Received(size_t bytes) { place_ = place_.subspan(bytes); }
@@ -38,13 +39,14 @@ class FrameParser {
   // REQUIRES: SetPlace was called after kHeader; no call after kBad.
   Event Next(ConstByteSpan& input);
 
-  // After kHeader. header() is valid until the next call of Next or the input is gone.
+  // Describe the frame after kHeader. header() is valid until the next call of Next or the input is
+  // gone.
   uint8_t kind() const { return kind_; }
   ConstByteSpan header() const { return header_; }
   size_t payload_bytes() const { return payload_bytes_; }
   // REQUIRES: place.size() == payload_bytes().
   void SetPlace(ByteSpan place) { place_ = place; }
-  // The rest of the payload goes there. REQUIRES: place.size() == direct().size().
+  // Sends the rest of the payload to `place`. REQUIRES: place.size() == direct().size().
   void Divert(ByteSpan place) { place_ = place; }
 
   const std::string& error() const { return error_; }

@@ -1,5 +1,5 @@
-// Fuzz target: any bytes, cut anywhere. What the parser accepts must be what the sending side
-// would have written, byte for byte; what it refuses must be named.
+// Fuzz target: any bytes, cut anywhere. Bytes that the parser accepts must be those that the
+// sending side would have written; for bytes that it refuses it must give a reason.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -19,14 +19,14 @@ void Require(bool condition) {
   if (!condition) std::abort();
 }
 
-// The frames of a stream, written again. Frames are delivered in order, so one place is enough.
+// Writes the frames of a stream again. Frames come in order, so one place is enough.
 class Echo {
  public:
   void OnHeader(FrameParser& parser) {
     frame_.kind = parser.kind();
     frame_.header_bytes = static_cast<uint32_t>(parser.header().size());
     std::copy(parser.header().begin(), parser.header().end(), frame_.header);
-    // Exactly as large as announced, so that a byte too many is seen.
+    // The place is exactly as large as announced, so that the test sees a byte too many.
     place_ = std::vector<std::byte>(parser.payload_bytes());
     Require(place_.size() <= kLimit);
     parser.SetPlace(place_);
@@ -77,7 +77,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using byteps::transport::Feed;
   using byteps::transport::FrameParser;
   if (size == 0) return 0;
-  // The first byte says into how large parts the rest is cut.
+  // The first byte is the size of the parts into which the rest is cut.
   size_t part = size_t{data[0]} + 1;
   auto stream = std::as_bytes(std::span(data + 1, size - 1));
   FrameParser parser;

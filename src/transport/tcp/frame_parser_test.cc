@@ -30,7 +30,7 @@ OutFrame FrameOf(const Seen& seen) {
   return frame;
 }
 
-// The bytes that the sending side makes of `frames`.
+// Returns the bytes that the sending side makes of `frames`.
 std::vector<std::byte> Encode(const std::vector<Seen>& frames) {
   FrameQueue queue;
   SendBatch batch(queue);
@@ -101,7 +101,7 @@ TEST(FrameParserTest, ReadsWhatWasWrittenHoweverItIsCut) {
     auto frames = RandomFrames(random);
     auto stream = Encode(frames);
     Reader reader(3000);
-    // The vector of what was seen must not move while a payload is being received.
+    // The vector of frames must not move while a payload is being received.
     reader.seen.reserve(frames.size());
     for (size_t at = 0; at < stream.size();) {
       size_t part = std::min<size_t>(stream.size() - at, random() % (random() % 2 ? 4 : 2000) + 1);

@@ -1,4 +1,4 @@
-// What connections do whose path is long.
+// Tests connections with a long path.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -21,7 +21,7 @@
 namespace byteps::transport {
 namespace {
 
-// The congestion controls of this process' sockets that are connected.
+// Returns the congestion controls of this process' connected sockets.
 std::set<std::string> CongestionControls() {
   std::set<std::string> found;
   for (int fd = 3; fd < 1024; ++fd) {
@@ -34,7 +34,7 @@ std::set<std::string> CongestionControls() {
   return found;
 }
 
-// In milliseconds.
+// Returns the user timeouts of this process' sockets, in milliseconds.
 std::set<int> UserTimeouts() {
   std::set<int> found;
   for (int fd = 3; fd < 1024; ++fd) {
@@ -49,7 +49,7 @@ std::set<int> UserTimeouts() {
   return found;
 }
 
-// A connection of a transport, both of whose ends take any path for long.
+// A connection of a transport that takes any path for a long one.
 class LongPathTest : public ::testing::Test {
  protected:
   LongPathTest() {
@@ -67,7 +67,7 @@ class LongPathTest : public ::testing::Test {
     });
   }
 
-  // Both ends, with a payload that has passed from each to the other.
+  // Makes both ends, and passes a payload from each to the other.
   void Exchange() {
     transport_ = MakeTcpTransport(options_);
     thread_ = std::make_unique<LoopThread>(*transport_);

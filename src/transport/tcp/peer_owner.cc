@@ -21,17 +21,17 @@
 namespace byteps::transport {
 namespace {
 
-// As the kernel counts states of TCP. A socket whose process has closed it counts as root's, and so
-// does one that no process has accepted yet.
+// The kernel's number of the state of TCP. Sockets in other states must not count: one that its
+// process has closed, or that no process has accepted yet, counts as root's.
 constexpr int kEstablished = 1;
 
-// One end: an address of 4 or 16 bytes, and the port, both in network order.
+// One end of a connection: an address of 4 or 16 bytes, and the port, both in network order.
 struct End {
-  std::array<uint32_t, 4> address{};  // IPv4: the first of them
+  std::array<uint32_t, 4> address{};  // IPv4 uses only the first
   in_port_t port = 0;
 };
 
-// The connection as the other end sees it.
+// A connection as the other end sees it.
 struct Route {
   int family = AF_UNSPEC;
   End theirs, ours;
@@ -50,7 +50,7 @@ std::optional<Route> RouteOf(int socket) {
   }
   Route route;
   auto take = [&](const sockaddr_in6& from, End& end) {
-    end.port = from.sin6_port;  // at the same place for IPv4
+    end.port = from.sin6_port;  // IPv4 has it at the same place
     if (from.sin6_family == AF_INET) {
       const auto& v4 = reinterpret_cast<const sockaddr_in&>(from);
       end.address[0] = v4.sin_addr.s_addr;
@@ -75,7 +75,7 @@ struct Question {
   inet_diag_req_v2 request;
 };
 
-// Closes on the way out.
+// Closes its descriptor at the end of its scope.
 struct Descriptor {
   int number;
   ~Descriptor() {
@@ -83,7 +83,7 @@ struct Descriptor {
   }
 };
 
-// The socket from `local` to `remote`, if a process has it.
+// Returns the socket from `local` to `remote`, if a process has it.
 std::optional<inet_diag_msg> Ask(int family, const End& local, const End& remote) {
   const Descriptor kernel{socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG)};
   if (kernel.number < 0) return std::nullopt;
@@ -110,19 +110,19 @@ std::optional<inet_diag_msg> Ask(int family, const End& local, const End& remote
   if (header.nlmsg_type != SOCK_DIAG_BY_FAMILY) return std::nullopt;
   inet_diag_msg answer;
   std::memcpy(&answer, bytes.data() + NLMSG_LENGTH(0), sizeof(answer));
-  // Where no such connection is, the kernel answers with a socket that listens there.
+  // If there is no such connection, the kernel answers with a socket that listens there.
   const bool is_it = answer.idiag_inode != 0 && answer.id.idiag_sport == local.port &&
                      answer.id.idiag_dport == remote.port;
   return is_it ? std::optional<inet_diag_msg>(answer) : std::nullopt;
 }
 
-// Whether this kernel answers such questions: then it knows at least the own end.
+// Returns whether this kernel answers such questions: if it does, it knows at least the own end.
 bool KnowsByNetlink(int socket) {
   const std::optional<Route> route = RouteOf(socket);
   return route.has_value() && Ask(route->family, route->ours, route->theirs).has_value();
 }
 
-// As /proc/net/tcp writes it: each word as the machine's own number.
+// Returns the text of /proc/net/tcp for this end: each word is a number of the machine.
 std::string TableText(const End& end, int family, bool mapped) {
   std::string text;
   if (mapped) text = fmt::format("{:08X}{:08X}{:08X}", 0, 0, htonl(0xffff));
@@ -190,7 +190,7 @@ std::optional<uid_t> OwnerOfPeer(int socket) {
   if (DomainOf(socket) == AF_UNIX) return OwnerByCredentials(socket);
   const std::optional<uid_t> owner = internal::OwnerByNetlink(socket);
   if (owner.has_value() || KnowsByNetlink(socket)) return owner;
-  return internal::OwnerByTable(socket);  // as long as there are connections on this machine
+  return internal::OwnerByTable(socket);  // the text may have a line per connection of this machine
 }
 
 Status CheckSameUser(int socket) {

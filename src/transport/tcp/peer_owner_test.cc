@@ -41,7 +41,8 @@ struct Pair {
 
 sockaddr* Raw(sockaddr_in6* address) { return reinterpret_cast<sockaddr*>(address); }
 
-// A port of all addresses of a family. False: this machine has none of the family.
+// Listens on a port of all addresses of a family. Returns false if this machine has no address of
+// the family.
 bool Listen(Pair& pair, int family, sockaddr_in6& address) {
   pair.listener = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   address = {};
@@ -51,7 +52,7 @@ bool Listen(Pair& pair, int family, sockaddr_in6& address) {
          listen(pair.listener, 4) == 0 && getsockname(pair.listener, Raw(&address), &bytes) == 0;
 }
 
-// From a socket of `family` to the port, over the loopback address of the family.
+// Connects a socket of `family` to the port, over the loopback address of the family.
 void Connect(Pair& pair, int family, in_port_t port) {
   pair.connected = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   ASSERT_GE(pair.connected, 0);
@@ -107,7 +108,7 @@ TEST_P(PeerOwnerTest, AnotherUserIsSeenWhicheverEndItHas) {
   AsNobody([&] { EXPECT_EQ(CheckSameUser(pair.connected).code(), StatusCode::kRefused); });
 }
 
-// The kernel calls a socket that nobody has any more root's.
+// The kernel says that root owns a socket that no process has any more.
 TEST_P(PeerOwnerTest, AnEndThatHasClosedOrWasNotAcceptedHasNoOwner) {
   Connect(pair, GetParam().connects, address.sin6_port);
   EXPECT_EQ(OwnerOfPeer(pair.connected), std::nullopt);

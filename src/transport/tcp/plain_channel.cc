@@ -65,7 +65,7 @@ class PlainChannel final : public ByteChannel {
   }
 
  private:
-  // Whoever begins TLS is told that there is none here.
+  // Returns whether the other side begins TLS, and then answers that there is none here.
   bool IsTls(std::span<const iovec> parts, size_t bytes) {
     std::array<std::byte, kTlsBeginBytes> begin{};
     size_t collected = 0;

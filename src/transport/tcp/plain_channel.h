@@ -1,4 +1,4 @@
-// Bytes as they are.
+// Passes bytes as they are.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,8 @@
 
 namespace byteps::transport {
 
-// Who answers with TLS, or begins it, is told that there is none here, in a way that it can read.
+// Makes channels without TLS. A peer that answers with TLS, or begins it, gets an answer of TLS
+// that there is none here.
 std::unique_ptr<ByteChannels> MakePlainChannels();
 
 }  // namespace byteps::transport

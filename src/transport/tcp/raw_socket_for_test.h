@@ -15,7 +15,7 @@
 
 namespace byteps::transport {
 
-// A program that speaks to the port without being one of us.
+// Plays a program that talks to the port and is no process of a job.
 class RawSocket {
  public:
   explicit RawSocket(uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -41,7 +41,7 @@ class RawSocket {
     EXPECT_EQ(send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(bytes.size()));
   }
-  // Whether the other side ends the connection, by a close or a reset.
+  // Returns whether the other side ends the connection, by a close or a reset.
   bool SeesTheEnd() {
     char byte;
     ssize_t count = recv(fd_, &byte, 1, 0);
@@ -53,7 +53,7 @@ class RawSocket {
     bytes.resize(count < 0 ? 0 : static_cast<size_t>(count));
     return bytes;
   }
-  // All that comes until the other side ends the connection.
+  // Returns all bytes that come until the other side ends the connection.
   std::string ReadToTheEnd() {
     std::string bytes;
     char part[4096];
@@ -83,7 +83,7 @@ class RawSocket {
   int fd_;
 };
 
-// A port of the loopback interface on which one listens without a transport.
+// Listens on a port of the loopback interface without a transport.
 class RawListener {
  public:
   RawListener() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -102,7 +102,7 @@ class RawListener {
   ~RawListener() { close(fd_); }
 
   std::string Address() const { return "127.0.0.1:" + std::to_string(port_); }
-  // The next that connects, or one of descriptor -1 when Stop was called.
+  // Returns the next connection, or a socket with descriptor -1 after Stop was called.
   RawSocket Accept() {
     return {RawSocket::Accepted(), accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC)};
   }

@@ -16,7 +16,7 @@
 
 namespace byteps::transport {
 
-// `io` is null when the loop is gone.
+// `io` is null after the loop is gone.
 struct Resolver::Open {
   Mutex mutex;
   asio::io_context* io BYTEPS_GUARDED_BY(mutex) = nullptr;

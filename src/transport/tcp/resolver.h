@@ -1,6 +1,6 @@
-// Finds the addresses of names. The system's own way to ask blocks for as long as a name server
-// does not answer, and cannot be called off: each question has a thread of its own, which is left
-// behind when nobody waits for its answer any more.
+// Finds the addresses of names. The system's call blocks as long as a name server does not answer,
+// and cannot be cancelled. So each question has a thread of its own, which is left behind when
+// nobody waits for its answer any more.
 //
 // Used on the loop's thread.
 #pragma once
@@ -20,7 +20,7 @@ namespace byteps::transport {
 
 using Endpoints = std::vector<asio::ip::tcp::endpoint>;
 
-// Asks the system. Blocks; any thread.
+// Asks the system. Blocks. Any thread.
 Result<Endpoints> LookUp(const std::string& host, uint16_t port);
 
 class Resolver {
@@ -28,15 +28,15 @@ class Resolver {
   using Found = std::function<void(Result<Endpoints>)>;
   using Ask = std::function<Result<Endpoints>(const std::string& host, uint16_t port)>;
 
-  // Questions that have not been answered, also those that nobody waits for. One more fails.
+  // The most questions without an answer, including those for which nobody waits. One more fails.
   static constexpr uint32_t kOpenMax = 4;
 
-  // `ask` is called on threads that may outlive this.
+  // `ask` runs on threads that may outlive this object.
   explicit Resolver(asio::io_context& io, Ask ask = LookUp);
-  // Waits for nobody; nothing is called after it.
+  // Waits for no thread. Nothing is called afterwards.
   ~Resolver();
 
-  // `found` is called once, on the loop, after this has returned.
+  // Calls `found` once, on the loop, after this function has returned.
   void Resolve(const std::string& host, uint16_t port, Found found);
 
  private:

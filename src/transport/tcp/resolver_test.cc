@@ -16,7 +16,7 @@ namespace {
 
 constexpr auto kAnswerPatience = std::chrono::seconds(60);
 
-// A name server that does not answer before it is told to; shared with the threads that wait.
+// A name server that answers only when it is told to. The threads that wait share it.
 class NameServer {
  public:
   Result<Endpoints> Ask(const std::string&, uint16_t port) {
@@ -78,7 +78,7 @@ TEST_F(ResolverTest, AnAnswerComesOnTheLoop) {
   EXPECT_EQ(found->at(0).port(), 7);
 }
 
-// The loop may close while a name server is silent; its answer then concerns nobody.
+// The loop may close while a name server is silent; the late answer then goes to nobody.
 TEST_F(ResolverTest, NobodyWaitsForAnAnswerAtTheEnd) {
   auto resolver = MakeResolver();
   auto alive = std::make_shared<int>(1);

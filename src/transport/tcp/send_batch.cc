@@ -6,7 +6,7 @@ namespace byteps::transport {
 namespace {
 
 iovec Part(const std::byte* bytes, size_t size) {
-  // iovec has no const, sendmsg does not write.
+  // The cast is safe: iovec has no const, but sendmsg does not write.
   return iovec{const_cast<std::byte*>(bytes), size};  // NOLINT
 }
 

@@ -1,8 +1,8 @@
 // SendBatch: the frames of a FrameQueue that are being written to a byte stream, as scattered
 // memory. Knows no socket.
 //
-// Frames that have begun stay first; those that have not give way to more urgent ones.
-// Belongs to one thread. Steady state allocates nothing.
+// Frames that have begun stay first; frames that have not give way to more urgent ones. Belongs to
+// one thread. Steady state allocates nothing.
 #pragma once
 
 #include <sys/uio.h>
@@ -17,7 +17,7 @@ namespace byteps::transport {
 
 class SendBatch {
  public:
-  // `queue` must outlive this.
+  // `queue` must outlive this object.
   explicit SendBatch(FrameQueue& queue) : queue_(queue) {}
 
   struct Gathered {
@@ -29,11 +29,12 @@ class SendBatch {
   // The memory stays valid until Written, Clear or a change of the queue.
   Gathered Gather(std::span<iovec> out, size_t bytes_max);
 
-  // The first `bytes` of what was gathered have been written; frames that are through are released.
+  // Notes that the first `bytes` of the gathered bytes have been written. Releases frames that are
+  // written completely.
   void Written(size_t bytes);
 
   bool empty() const { return taken_.empty() && queue_.empty(); }
-  // Bytes not yet written, of this batch and of the queue.
+  // Returns the bytes that are not written yet, of this batch and of the queue.
   size_t bytes() const { return queue_.bytes() - first_written_; }
 
   // Drops everything, the queue included.

@@ -36,7 +36,7 @@ class SendBatchTest : public ::testing::Test {
     return text;
   }
 
-  // The one-letter headers in the order in which they leave.
+  // Returns the one-letter headers in the order in which they leave.
   std::string Order(const std::string& stream) {
     std::string order;
     std::copy_if(stream.begin(), stream.end(), std::back_inserter(order),

@@ -19,7 +19,8 @@ void SetNumber(int socket, int level, int name, int value) {
   setsockopt(socket, level, name, &value, sizeof(value));
 }
 
-// An option that failed leaves the kernel's default, with which everything still works.
+// Ignores errors: an option that fails leaves the kernel's default, with which everything still
+// works.
 void TryNumber(int socket, int level, int name, size_t value) {
   SetNumber(socket, level, name, static_cast<int>(std::min<size_t>(value, INT32_MAX)));
 }

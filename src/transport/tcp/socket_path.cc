@@ -1,6 +1,7 @@
 #include "src/transport/tcp/socket_path.h"
 
-// The C library's own tcp_info ends before the least round trip, and its header excludes this one.
+// These headers stand in place of the C library's, whose tcp_info ends before the least round-trip
+// time.
 #include <linux/inet_diag.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -25,7 +26,7 @@ Duration FromKernel(uint32_t time_us) {
 Duration RoundTripOf(int socket) {
   tcp_cc_info own{};
   socklen_t bytes = sizeof(own);
-  // Other congestion controls fill in another length, or nothing.
+  // Other congestion controls return another length, or nothing.
   if (getsockopt(socket, IPPROTO_TCP, TCP_CC_INFO, &own, &bytes) == 0 &&
       bytes == sizeof(tcp_bbr_info) && FromKernel(own.bbr.bbr_min_rtt) > Duration::zero()) {
     return FromKernel(own.bbr.bbr_min_rtt);

@@ -1,4 +1,4 @@
-// What the kernel knows of the path that a TCP socket uses.
+// Asks the kernel about the path of a TCP socket.
 #pragma once
 
 #include <string>
@@ -8,18 +8,18 @@
 
 namespace byteps::transport {
 
-// The least time that some bytes and their acknowledgement took: of the last ten seconds where the
-// congestion control is bbr, which empties the path's queues to know it, else of the last minutes.
-// Zero: not known, or no socket of TCP.
+// Returns the least round-trip time: of the last ten seconds if the congestion control is bbr,
+// which empties the path's queues to measure it, otherwise of the last minutes. Zero: not known, or
+// no socket of TCP.
 Duration RoundTripOf(int socket);
 
-// Empty: not known, or no socket of TCP.
+// Returns the congestion control; empty: not known, or no socket of TCP.
 std::string CongestionControlOf(int socket);
 
-// How long data, or a probe, may stay unacknowledged until the connection is lost.
+// Sets how long data, or a probe, may stay unacknowledged until the connection is lost.
 void SetUserTimeout(int socket, Duration timeout);
 
-// For what is sent from now on. The error is the system's own.
+// Sets the congestion control of bytes that are sent from now on. The error comes from the system.
 Status SetCongestionControl(int socket, const std::string& name);
 
 }  // namespace byteps::transport

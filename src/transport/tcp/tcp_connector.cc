@@ -20,7 +20,7 @@ namespace {
 using asio::ip::tcp;
 using Done = std::function<void(Result<std::unique_ptr<Connection>>)>;
 
-// Tries the addresses of one name in turn. Shared by the handlers that are under way.
+// Tries the addresses of one name in turn. The handlers that are under way share it.
 class Connector final : public std::enable_shared_from_this<Connector> {
  public:
   Connector(TcpLoop& loop, std::string own, std::string address, Duration timeout, Done done)
@@ -54,7 +54,8 @@ class Connector final : public std::enable_shared_from_this<Connector> {
   asio::steady_timer timer_;
   Endpoints endpoints_;
   size_t next_ = 0;
-  // Counts the waits: the handler of an earlier one may already be on its way when it is cancelled.
+  // Counts the waits, because the handler of an earlier wait may already be under way when that
+  // wait is cancelled.
   uint64_t wait_ = 0;
   bool resolving_ = false;
   std::string last_error_ = "the time is over";
@@ -109,7 +110,8 @@ void Connector::TryNext() {
                         });
 }
 
-// The port is chosen with the target, so that as many connections are possible as without.
+// Binds to the own address. The system chooses the port together with the target, so that as many
+// connections are possible as without the bind.
 std::error_code Connector::BindToOwn() {
   std::error_code error;
   if (own_.empty()) return error;
@@ -126,8 +128,8 @@ void Connector::OnConnected(const std::error_code& error) {
     return TryNext();
   }
   std::error_code ignored;
-  // On one host a port that nobody listens on may be chosen as the own port, and TCP then connects
-  // the socket to itself.
+  // On one host the system may choose the target's port as the own port if nobody listens on it,
+  // and TCP then connects the socket to itself.
   if (socket_.local_endpoint(ignored) == socket_.remote_endpoint(ignored)) {
     last_error_ = "nobody listens there";
     return TryNext();
@@ -147,7 +149,7 @@ void Connector::OnTimeout() {
   if (resolving_) {
     return Fail(StatusCode::kUnavailable, "the name was not resolved in time");
   }
-  ++wait_;  // the attempt's own handler has nothing to say any more
+  ++wait_;  // the attempt's own handler must do nothing any more
   last_error_ = "no answer in time";
   TryNext();
 }
@@ -170,7 +172,7 @@ void Connector::Complete(Result<std::unique_ptr<Connection>> result) {
 void ConnectTcp(TcpLoop& loop, const std::string& own, const std::string& address, Duration timeout,
                 Done done) {
   auto connector = std::make_shared<Connector>(loop, own, address, timeout, std::move(done));
-  // Posted, so that a failure that is seen at once is not reported from inside the call.
+  // Begins in a posted handler, so that an immediate failure is not reported from inside the call.
   asio::post(loop.io(), [connector] { connector->Begin(); });
 }
 

@@ -10,7 +10,7 @@
 
 namespace byteps::transport {
 
-// Loop::ConnectFrom. `done` comes from the loop, exactly once.
+// Implements Loop::ConnectFrom. The loop calls `done` exactly once.
 void ConnectTcp(TcpLoop& loop, const std::string& own, const std::string& address, Duration timeout,
                 std::function<void(Result<std::unique_ptr<Connection>>)> done);
 

@@ -23,10 +23,10 @@ namespace {
 using asio::ip::tcp;
 using Accept = std::function<void(std::unique_ptr<Connection>)>;
 
-// Then the other connections of the loop get their turn.
+// After so many connections the other connections of the loop get their turn.
 constexpr int kAcceptedAtOnce = 16;
 
-// Shared by the user's Listener and the accept in progress: each may go first.
+// The user's Listener and the accept in progress share it, because each may go first.
 class AcceptLoop final : public std::enable_shared_from_this<AcceptLoop> {
  public:
   AcceptLoop(TcpLoop& loop, tcp::acceptor acceptor, Accept accept)
@@ -57,7 +57,7 @@ class AcceptLoop final : public std::enable_shared_from_this<AcceptLoop> {
       int fd = ::accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC);
       if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
       if (fd < 0 && IsShortage(errno)) return OnShortage(errno);
-      if (fd < 0) continue;  // who knocked is gone, or its network is
+      if (fd < 0) continue;  // the process that connected is gone, or its network is
       short_of_ = 0;
       Hand(fd);
       if (stopped_) return;
@@ -70,7 +70,7 @@ class AcceptLoop final : public std::enable_shared_from_this<AcceptLoop> {
     std::error_code error;
     socket.assign(acceptor_.local_endpoint(error).protocol(), fd, error);
     if (error) return static_cast<void>(::close(fd));
-    // The listening socket took the same options, so this one does too.
+    // The listening socket took the same options, so this one takes them, too.
     [[maybe_unused]] Status applied = ApplySocketOptions(fd, loop_.options());
     auto stream = NewStream(loop_, std::move(socket), ByteChannels::Side::kAccepted);
     accept_(std::make_unique<TcpConnection>(std::move(stream)));
@@ -80,7 +80,7 @@ class AcceptLoop final : public std::enable_shared_from_this<AcceptLoop> {
     return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
   }
 
-  // Those who knock wait in the kernel's queue meanwhile.
+  // Accepts again later. New connections wait in the kernel's queue meanwhile.
   void OnShortage(int error) {
     const auto& report = loop_.options().on_shortage;
     if (std::exchange(short_of_, error) != error && report) {
@@ -100,7 +100,7 @@ class AcceptLoop final : public std::enable_shared_from_this<AcceptLoop> {
   tcp::acceptor acceptor_;
   asio::steady_timer retry_;
   const Accept accept_;
-  int short_of_ = 0;  // the error that was told
+  int short_of_ = 0;  // the error that was reported
   bool stopped_ = false;
 };
 
@@ -156,7 +156,7 @@ Result<std::unique_ptr<Listener>> ListenTcp(TcpLoop& loop, const std::string& ad
     error = OpenAndBind(acceptor, tcp::endpoint(tcp::v6(), own->port), true);
     if (error == asio::error::address_family_not_supported ||
         error == std::errc::address_not_available) {
-      // A host without IPv6.
+      // The host has no IPv6, so the listener falls back to IPv4.
       std::error_code ignored;
       acceptor.close(ignored);
       error = OpenAndBind(acceptor, tcp::endpoint(tcp::v4(), own->port), false);

@@ -10,7 +10,7 @@
 
 namespace byteps::transport {
 
-// Loop::Listen.
+// Implements Loop::Listen.
 Result<std::unique_ptr<Listener>> ListenTcp(
     TcpLoop& loop, const std::string& address,
     std::function<void(std::unique_ptr<Connection>)> accept);

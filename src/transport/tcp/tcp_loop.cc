@@ -33,7 +33,7 @@ class TcpTransport final : public Transport {
   const std::unique_ptr<ByteChannels> channels_;
 };
 
-// Shared by the user's Timer object and the wait in progress: each may go first.
+// The user's Timer object and the wait in progress share it, because each may go first.
 class TimerState : public std::enable_shared_from_this<TimerState> {
  public:
   TimerState(asio::io_context& io, Duration period, std::function<void()> work)
@@ -55,7 +55,7 @@ class TimerState : public std::enable_shared_from_this<TimerState> {
     Time expected = timer_.expiry();
     work_();
     if (!alive_ || period_ == Duration::zero()) return;
-    // A loop that was late ticks once, not once for every tick it missed.
+    // A late loop ticks once, and not once for every tick that it missed.
     Time now = std::chrono::steady_clock::now();
     Wait(std::max<Time>(expected + period_, now));
   }
@@ -95,7 +95,7 @@ Result<std::unique_ptr<Transport>> MakeTlsTransport(const TcpOptions& options, c
       std::make_unique<TcpTransport>(options, std::move(channels).value()));
 }
 
-// The hint 1 says that one thread runs the loop; Post from other threads stays allowed.
+// The hint 1 tells Asio that one thread runs the loop. Other threads may still call Post.
 TcpLoop::TcpLoop(const TcpOptions& options, const ByteChannels& channels)
     : options_(options),
       channels_(channels),

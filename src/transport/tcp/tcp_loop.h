@@ -1,4 +1,4 @@
-// TcpLoop: Asio's reactor as a Loop, and what the streams of one loop share.
+// TcpLoop: Asio's reactor as a Loop, and the state that the streams of one loop share.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ class TcpStream;
 
 class TcpLoop : public Loop {
  public:
-  // `channels` outlives the loop.
+  // `channels` must outlive the loop.
   TcpLoop(const TcpOptions& options, const ByteChannels& channels);
   ~TcpLoop() override;
 
@@ -42,17 +42,18 @@ class TcpLoop : public Loop {
   void ConnectFrom(const std::string& own, const std::string& address, Duration timeout,
                    std::function<void(Result<std::unique_ptr<Connection>>)> done) override;
 
-  // For the streams, on the loop's thread.
+  // These functions are for the streams, on the loop's thread.
   asio::io_context& io() { return io_; }
   const TcpOptions& options() const { return options_; }
   const ByteChannels& channels() const { return channels_; }
   Resolver& resolver() { return resolver_; }
-  // Shared by all streams: what is in it must be used up before the next stream reads.
+  // Returns a buffer that all streams share. A stream must use up its bytes before the next stream
+  // reads.
   ByteSpan read_buffer() { return read_buffer_; }
-  // Calls stream->Flush() once, at the end of this pass, however much it sends until then.
+  // Calls stream->Flush() once, at the end of this pass, however many frames it sends until then.
   void FlushLater(std::shared_ptr<TcpStream> stream);
-  // Between these two, what is to be flushed waits for EndEvent instead of another turn of the
-  // reactor: an answer leaves without a system call in between.
+  // Between these two calls, streams wait for EndEvent to flush, and not for another turn of the
+  // reactor. So an answer leaves without a system call in between.
   void BeginEvent();
   void EndEvent();
 
@@ -62,13 +63,14 @@ class TcpLoop : public Loop {
   const TcpOptions options_;
   const ByteChannels& channels_;
   asio::io_context io_;
-  // Makes Asio open its descriptors with the loop: where they run out an exception reaches whoever
-  // makes the loop, not the thread that would use it first.
+  // Makes Asio open its descriptors with the loop. If there are none left, the exception reaches
+  // the code that makes the loop, and not the thread that would use it first.
   asio::steady_timer opens_;
   Resolver resolver_;
   std::atomic<std::thread::id> thread_;
   std::vector<std::byte> read_buffer_;
-  // Shared, as in tcp_stream.h. Two vectors, so that neither is allocated anew for each pass.
+  // The streams are shared, as tcp_stream.h says. There are two vectors, so that a pass allocates
+  // neither.
   std::vector<std::shared_ptr<TcpStream>> to_flush_;
   std::vector<std::shared_ptr<TcpStream>> flushing_;
   bool flush_posted_ = false;

@@ -24,21 +24,22 @@ namespace {
 
 using asio::ip::tcp;
 
-// After so much, the other connections of the loop get their turn.
+// After so many bytes the other connections of the loop get their turn.
 constexpr size_t kReadBudgetBytes = size_t{1} << 20;
 constexpr size_t kWriteBudgetBytes = size_t{1} << 20;
-// Larger reads fall out of the cache before anybody looks at the bytes.
+// Bytes of a larger read fall out of the cache before anybody looks at them.
 constexpr size_t kDirectBytesMax = size_t{256} * 1024;
-// For a shorter rest the system call costs more than the wake-ups it saves.
+// For a shorter rest the system call costs more than the wake-ups that it saves.
 constexpr size_t kLowWaterBytesMin = size_t{8} * 1024;
 constexpr size_t kSendParts = 255;
-// Payloads that are worth a system call of their own, and room for what stands before the next one.
+// A payload of this size is worth a system call of its own, and the next size is room for the bytes
+// before the next payload.
 constexpr size_t kLargePayloadBytes = size_t{16} * 1024;
 constexpr size_t kHeaderReadBytes = 128;
-// A path whose round trip is not known is looked at again behind so many bytes.
+// The stream looks at a path again after so many bytes, if it does not know its round-trip time.
 constexpr uint64_t kLookAtPathBytes = uint64_t{64} * 1024;
-// A long path loses packets: one probe that is lost must not end a connection, and what is repeated
-// three times, each time twice as late, has to come through.
+// A long path loses packets. One lost probe must not end a connection, and the timeout must leave
+// time for three repetitions, each twice as late as the one before.
 constexpr Duration kLongPathUserTimeout = seconds(4);
 
 asio::ip::address Unmapped(const asio::ip::address& address) {
@@ -88,7 +89,7 @@ TcpStream::TcpStream(TcpLoop& loop, int socket, State state)
   if (error) ::close(socket);
 }
 
-// A peer that has left meanwhile cannot be named any more.
+// Makes a stream. The system cannot tell the name of a peer that has left meanwhile.
 std::shared_ptr<TcpStream> NewStream(TcpLoop& loop, tcp::socket socket, ByteChannels::Side side) {
   TcpStream::State state;
   std::error_code error;
@@ -103,7 +104,8 @@ std::shared_ptr<TcpStream> NewStream(TcpLoop& loop, tcp::socket socket, ByteChan
   return stream;
 }
 
-// Without a receiver a failure waits for one: the channel says it again.
+// Opens the channel. Without a receiver a failure waits for one, and then the channel reports it
+// again.
 void TcpStream::Open() {
   if (!Reading()) return;
   LookAtPath();
@@ -158,8 +160,8 @@ void TcpStream::CloseAfterFlush(Duration patience) {
     if (!error) self->Finish(Status::Ok());
   });
   if (queued_bytes() == 0) ShutDownWrites();
-  // A close with unread bytes would reset the connection and might take what was sent along:
-  // read on, until the peer has seen the end and closes too.
+  // A close with unread bytes would reset the connection and might destroy bytes that were sent. So
+  // the stream reads on until the peer has seen the end and closes, too.
   channel_open_ ? ReadSoon() : ArmRead();
 }
 
@@ -176,12 +178,12 @@ void TcpStream::ArmRead() {
   socket_.async_wait(asio::posix::stream_descriptor::wait_read,
                      [self = shared_from_this()](const std::error_code& error) {
                        self->read_armed_ = false;
-                       // Aborted: the socket was closed here, or has moved.
+                       // An aborted wait means that the socket was closed here, or has moved.
                        if (error != asio::error::operation_aborted) self->OnReadable();
                      });
 }
 
-// Bytes that the channel holds wake nobody.
+// Posts a read if the channel may hold bytes, because these do not make the socket readable.
 void TcpStream::ReadSoon() {
   if (channel_->held_bytes_max() == 0) return ArmRead();
   if (std::exchange(read_posted_, true)) return;
@@ -215,7 +217,7 @@ void TcpStream::ReadAll() {
   more ? ReadSoon() : ArmRead();
 }
 
-// False when there is nothing more to read for now.
+// Reads some bytes. Returns false if there is nothing more to read for now.
 bool TcpStream::ReceiveSome(size_t* received) {
   ByteSpan direct = phase_ == Phase::kOpen ? parser_.direct() : ByteSpan();
   size_t direct_bytes = std::min(direct.size(), kDirectBytesMax);
@@ -244,8 +246,9 @@ bool TcpStream::IsTooMuchDropped(size_t bytes) {
   return dropped_bytes_ > parser_.limits().dropped_bytes_max;
 }
 
-// Small frames come many to a read. Behind a large payload another one is likely: whatever of it is
-// read before its place is known would have to be copied there, so only its header is read along.
+// Returns the buffer for bytes behind a payload. A read may bring many small frames. Behind a large
+// payload another one is likely, and bytes of it that are read before its place is known would have
+// to be copied there. So then the buffer has room only for its header.
 ByteSpan TcpStream::ReadAhead() const {
   ByteSpan all = loop_.read_buffer();
   return parser_.payload_bytes() < kLargePayloadBytes ? all : all.first(kHeaderReadBytes);
@@ -260,7 +263,7 @@ void TcpStream::OnReadStopped(int stop) {
     return Finish(
         {trouble.code(), "lost the connection to " + peer_name_ + ": " + trouble.message()});
   }
-  // The failed write saw the cause; what a read says afterwards is only that it is over.
+  // The failed write saw the cause; a read afterwards only tells that the connection is over.
   int cause = write_error_ != 0 ? write_error_ : (stop == ByteChannel::kEndOfStream ? 0 : stop);
   bool cut = cause == ETIMEDOUT || cause == EHOSTUNREACH || cause == ENETUNREACH;
   Finish(Status(cut ? StatusCode::kUnavailable : StatusCode::kPeerLost,
@@ -311,13 +314,14 @@ void TcpStream::HandleHeader() {
   }
 }
 
-// Never more than the rest of the payload, or the last bytes of it would not wake us.
+// Sets the low-water mark, at most to the rest of the payload, because otherwise the last bytes
+// would not wake the loop.
 void TcpStream::UpdateLowWater() {
   size_t rest = phase_ == Phase::kOpen ? parser_.direct().size() : 0;
   rest -= std::min(rest, channel_->held_bytes_max());
   size_t wanted = std::min(rest, loop_.options().receive_low_water_bytes);
   if (wanted < kLowWaterBytesMin) wanted = 1;
-  // Near enough saves a system call.
+  // A mark that is near enough stays, which saves a system call.
   bool near = low_water_ <= wanted && low_water_ >= wanted / 2 && low_water_ > 1;
   if (!near) SetLowWater(wanted);
 }
@@ -370,7 +374,7 @@ void TcpStream::ArmWrite() {
                      });
 }
 
-// There may be room that nobody has told us of yet.
+// Tries to write again, because there may be room that the channel has not reported yet.
 void TcpStream::WriteAgain() {
   if (!write_armed_ || !channel_->room_wakes_reader()) return;
   write_armed_ = false;
@@ -391,8 +395,7 @@ void TcpStream::WatchProgress() {
   });
 }
 
-// Once the round trip is known, which it mostly is when the connection is made, nothing is asked
-// any more.
+// Asks for the round-trip time until it is known. Mostly it is known when the connection is made.
 void TcpStream::LookAtPath() {
   if (written_bytes_ < look_at_path_at_) return;
   const TcpOptions& options = loop_.options();
@@ -417,8 +420,8 @@ Status TcpStream::CheckSameUser() { return transport::CheckSameUser(socket_.nati
 
 Duration TcpStream::RoundTrip() { return RoundTripOf(socket_.native_handle()); }
 
-// The peer may have said why before it left: what it sent is read to the end before the loss is
-// reported.
+// Reads all bytes of the peer before it reports the loss, because the peer may have told its reason
+// before it left.
 void TcpStream::OnWriteFailed(int error) {
   write_error_ = error;
   batch_.Clear();
@@ -432,10 +435,10 @@ void TcpStream::ShutDownWrites() { ::shutdown(socket_.native_handle(), SHUT_WR);
 void TcpStream::Shut() {
   phase_ = Phase::kClosed;
   batch_.Clear();
-  diverted_ = BufferRef();  // its pool may go before this does
+  diverted_ = BufferRef();  // its pool may go before this stream
   patience_.cancel();
   progress_.cancel();
-  // Also ends the connection if a forked child still has the descriptor.
+  // The shutdown ends the connection even if a forked child still has the descriptor.
   ::shutdown(socket_.native_handle(), SHUT_RDWR);
   std::error_code ignored;
   socket_.close(ignored);
@@ -453,7 +456,8 @@ void TcpStream::MoveTo(TcpLoop& target, std::function<void(std::unique_ptr<Conne
   phase_ = Phase::kMoved;
   receiver_ = nullptr;
   move_ = {&target, std::move(adopt)};
-  // Inside OnFrame the parser knows what has arrived but was not looked at; it finishes.
+  // Inside OnFrame the parser has bytes that it has not looked at yet, and finishes the move
+  // itself.
   if (!parsing_) FinishMove(unparsed_);
 }
 

@@ -1,5 +1,5 @@
 // TcpStream: one connection over a socket, with its queue and parser; TcpConnection: the user's
-// hold on it. The socket is one of TCP, or the one that wakes the ends of shared memory
+// hold on it. The socket is a TCP socket, or the one that wakes the ends of shared memory
 // (byte_channel.h).
 //
 // The two live apart because callbacks may destroy the connection whose bytes are being parsed:
@@ -24,12 +24,12 @@
 
 namespace byteps::transport {
 
-// "10.0.0.3:4711", also for an IPv4 address that came in through an IPv6 socket.
+// Returns "10.0.0.3:4711", even for an IPv4 address that came in through an IPv6 socket.
 std::string NameOf(const asio::ip::tcp::endpoint& endpoint);
 
 class TcpStream final : public std::enable_shared_from_this<TcpStream> {
  public:
-  // What a stream is besides its socket; it moves to another loop with all of it.
+  // The state of a stream besides its socket; it moves to another loop with all of it.
   struct State {
     std::unique_ptr<ByteChannel> channel;
     Limits limits;
@@ -38,13 +38,13 @@ class TcpStream final : public std::enable_shared_from_this<TcpStream> {
     std::string local_address;
   };
 
-  // `socket` is the stream's from here on.
+  // The stream owns `socket` from now on.
   TcpStream(TcpLoop& loop, int socket, State state);
 
-  // Opens the channel, and goes on with it until it is open, started or not. Call it once, first.
+  // Opens the channel, whether the stream is started or not. Must be called once, first.
   void Open();
 
-  // As in Connection.
+  // Do the same as in Connection.
   void Start(FrameReceiver* receiver);
   void SetLimits(const Limits& limits) { parser_.SetLimits(limits); }
   void Send(OutFrame frame);
@@ -59,10 +59,10 @@ class TcpStream final : public std::enable_shared_from_this<TcpStream> {
   Duration RoundTrip();
   void MoveTo(TcpLoop& target, std::function<void(std::unique_ptr<Connection>)> adopt);
 
-  // The user let go: closes without a callback.
+  // Closes without a callback, because the user has let go.
   void Abandon();
 
-  // Writes what is queued, as far as the kernel takes it. Called by the loop.
+  // Writes queued bytes, as far as the kernel takes them. The loop calls it.
   void Flush();
 
  private:
@@ -115,16 +115,16 @@ class TcpStream final : public std::enable_shared_from_this<TcpStream> {
   FrameQueue queue_;
   SendBatch batch_{queue_};
   std::vector<std::byte> unparsed_;
-  BufferRef diverted_;  // where the rest of a payload goes whose place was taken back
+  BufferRef diverted_;  // gets the rest of a payload whose place was taken back
   Move move_{};
   asio::steady_timer patience_;
-  // Where the socket does not give up a peer that takes nothing (room_wakes_reader).
+  // This timer gives up a peer that reads nothing, if the socket does not (room_wakes_reader).
   asio::steady_timer progress_;
   uint64_t written_bytes_ = 0;
   uint64_t written_at_last_look_ = 0;
-  uint64_t look_at_path_at_ = 0;  // when so many bytes are written
+  uint64_t look_at_path_at_ = 0;  // the next look is after so many written bytes
   bool watching_progress_ = false;
-  size_t low_water_ = 1;  // what SO_RCVLOWAT is now
+  size_t low_water_ = 1;  // the present SO_RCVLOWAT
   size_t dropped_bytes_ = 0;
   int write_error_ = 0;
   bool channel_open_ = false;
@@ -135,7 +135,7 @@ class TcpStream final : public std::enable_shared_from_this<TcpStream> {
   bool flush_pending_ = false;
 };
 
-// The stream of a new connection, with a channel of the loop's kind, which it begins to open.
+// Makes the stream of a new connection, with a channel of the loop's kind, and begins to open it.
 std::shared_ptr<TcpStream> NewStream(TcpLoop& loop, asio::ip::tcp::socket socket,
                                      ByteChannels::Side side);
 

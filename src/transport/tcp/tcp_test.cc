@@ -37,7 +37,7 @@ std::unique_ptr<Transport> MakeTuned() {
   return MakeTcpTransport(options);
 }
 
-// Port 1 of the loopback interface: nobody listens on it, and it is never given out.
+// Nobody listens on port 1 of the loopback interface, and the system never gives it out.
 INSTANTIATE_TEST_SUITE_P(TcpV4, TransportConformance,
                          ::testing::Values(Backend{"tcp", MakeDefault, "127.0.0.1:0",
                                                    "127.0.0.1:1"}));
@@ -50,7 +50,7 @@ INSTANTIATE_TEST_SUITE_P(TcpSmallBuffers, TransportConformance,
                          ::testing::Values(Backend{"tcp", MakeTuned, "127.0.0.1:0",
                                                    "127.0.0.1:1"}));
 
-// Has its descriptor before it is connected.
+// A socket that has its descriptor before it is connected.
 class UnconnectedSocket {
  public:
   UnconnectedSocket() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {}
@@ -68,7 +68,7 @@ class UnconnectedSocket {
   int fd_;
 };
 
-// A server that starts every connection that comes.
+// Runs a server that starts every connection that comes.
 class TcpTest : public ::testing::Test {
  protected:
   TcpTest() : transport_(MakeDefault()), thread_(*transport_) {}
@@ -89,7 +89,7 @@ class TcpTest : public ::testing::Test {
     listener_ = std::move(listener.value());
   }
 
-  // The n-th connection that came.
+  // Returns the n-th connection that came.
   End& Accepted(size_t n) {
     EXPECT_TRUE(thread_.RunUntil([&] { return ends_.size() > n; }));
     return *std::next(ends_.begin(), static_cast<std::ptrdiff_t>(n));
@@ -187,7 +187,8 @@ TEST_F(TcpTest, ALargePayloadFromASlowWriterIsWhole) {
   std::string head("\xe0\x93\x04\0\0\0\x01\0", 8);  // 300000
   slow.Write(head);
   std::string payload(kSize, 'x');
-  // In parts that straddle the low-water mark, each one written only after the loop has looked.
+  // The test writes parts that straddle the low-water mark, each one only after the loop has
+  // looked.
   for (size_t at = 0; at < kSize;) {
     size_t part = std::min<size_t>(kSize - at, at % 7 == 0 ? 9000 : 70001);
     slow.Write(std::string_view(payload).substr(at, part));
@@ -258,7 +259,7 @@ TEST_F(TcpTest, AnEmptyHostListensOnBothFamilies) {
     EXPECT_EQ(result.value()->PeerName(), host + port);
     thread_.Do([&] { result.value().reset(); });
   }
-  // An IPv4 peer is named as one, though it came in through an IPv6 socket.
+  // The name of an IPv4 peer is an IPv4 address, although it came in through an IPv6 socket.
   End& end = Accepted(0);
   EXPECT_TRUE(end.connection()->PeerName().starts_with("127.0.0.1:"));
   EXPECT_EQ(end.connection()->LocalAddress(), "127.0.0.1");
@@ -272,7 +273,7 @@ TEST_F(TcpTest, ANameThatDoesNotExistIsUnavailable) {
 }
 
 TEST_F(TcpTest, APeerThatDoesNotAnswerCostsTheTimeoutOnly) {
-  // A full queue of a listener that accepts nobody: the kernel drops further knocks.
+  // The listener accepts nobody and its queue is full, so the kernel drops further connections.
   int deaf = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -298,7 +299,7 @@ TEST_F(TcpTest, APeerThatDoesNotAnswerCostsTheTimeoutOnly) {
   close(deaf);
 }
 
-// Lowers the limit so that there is no descriptor left, until it goes.
+// Lowers the limit so that there is no descriptor left, as long as this object lives.
 class NoDescriptors {
  public:
   NoDescriptors() {

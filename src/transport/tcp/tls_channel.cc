@@ -23,15 +23,15 @@ namespace byteps::transport {
 namespace {
 
 constexpr size_t kRecordBytes = SSL3_RT_MAX_PLAIN_LENGTH;
-// Several records to a system call: one for each costs a third more CPU over loopback. What is
-// sealed cannot be overtaken any more, and takes this much memory of each connection and direction.
-// Two pieces of 32 KB fit, with what stands before and around them.
+// A system call carries several records, because one call for each record costs a third more CPU
+// over loopback. Urgent frames cannot overtake sealed bytes, which take this much memory for each
+// connection and direction. Two pieces of 32 KB fit, with their headers and the records' overhead.
 constexpr size_t kRecordsBytes = size_t{80} * 1024;
 constexpr size_t kSealedBytes = size_t{80} * 1024;
 // A process may have a thousand connections whose peers have proved nothing, so these get little
-// memory: more than all that a handshake says.
+// memory: a little more than a handshake needs.
 constexpr size_t kHandshakeBytes = size_t{4} * 1024;
-// What OpenSSL holds of a record whose end has not come.
+// The most bytes that OpenSSL holds of a record whose end has not come.
 constexpr size_t kHeldBytesMax = SSL3_RT_MAX_PACKET_SIZE;
 
 template <auto kFree>
@@ -46,14 +46,14 @@ using Context = std::unique_ptr<SSL_CTX, Free<SSL_CTX_free>>;
 using Session = std::unique_ptr<SSL_SESSION, Free<SSL_SESSION_free>>;
 using Method = std::unique_ptr<BIO_METHOD, Free<BIO_meth_free>>;
 
-// The bytes of several parts, as records.
+// Cuts the bytes of several parts into records.
 class Records {
  public:
   explicit Records(std::span<const iovec> parts) : parts_(parts) { SkipThrough(); }
 
   bool empty() const { return parts_.empty(); }
 
-  // The next one, where it lies if it lies in one place, else gathered.
+  // Returns the next record's bytes, without a copy if they lie in one place.
   ConstByteSpan Next() {
     const iovec& first = parts_.front();
     if (first.iov_len - begin_ >= kRecordBytes || parts_.size() == 1) return Take();
@@ -88,18 +88,19 @@ class Records {
   std::array<std::byte, kRecordBytes> gathered_;
 };
 
-// The socket as OpenSSL sees it: one that takes everything, for what is sealed is kept here until
-// it is sent. Else OpenSSL would want to see the same bytes again, and until then the user could
-// neither change his mind about what leaves next nor have his memory back.
+// The socket as OpenSSL sees it. It takes all bytes, because it keeps sealed bytes until they are
+// sent. Otherwise OpenSSL would want the same bytes again, and until then the user could neither
+// send a more urgent frame first nor have the memory back.
 class Socket {
  public:
-  // Memory is taken here and in OnOpen: nothing may be thrown below OpenSSL.
+  // Memory is allocated here and in OnOpen, because no exception may pass through OpenSSL.
   explicit Socket(int descriptor) : descriptor_(descriptor) { unsent_.reserve(kHandshakeBytes); }
 
-  // The peer has the key.
+  // Makes room for data, because the peer has proved that it has the key.
   void OnOpen() { unsent_.reserve(kSealedBytes + 2 * SSL3_RT_MAX_PACKET_SIZE); }
 
-  // As in ByteChannel, of one pass: a short read says that the next would find nothing.
+  // Begins a pass of ByteChannel. In a pass, a short read shows that the next read would find
+  // nothing.
   void BeginPass() { drained_ = false; }
 
   int Read(std::byte* place, size_t size, BIO* bio) {
@@ -125,7 +126,7 @@ class Socket {
     return static_cast<int>(bytes.size());
   }
 
-  // kThrough when nothing is left.
+  // Sends unsent bytes. Returns kThrough if none are left.
   int SendUnsent() {
     while (unsent_bytes() > 0) {
       ssize_t count = send(descriptor_, unsent_.data() + unsent_begin_, unsent_bytes(),
@@ -144,9 +145,9 @@ class Socket {
   }
 
   size_t unsent_bytes() const { return unsent_.size() - unsent_begin_; }
-  // What the system said when a call failed; kThrough: nothing.
+  // Returns the error of the last system call that failed; kThrough: none.
   int stop() const { return stop_; }
-  // Whether what came first is TLS at all.
+  // Returns whether the first bytes of the peer are TLS.
   bool tls() const { return noted_ < begin_.size() || BeginsAsTls(begin_); }
 
  private:
@@ -164,8 +165,8 @@ class Socket {
   const int descriptor_;
   int stop_ = ByteChannel::kThrough;
   bool drained_ = false;
-  std::array<std::byte, kTlsBeginBytes> begin_{};  // of what came
-  size_t noted_ = 0;                               // bytes of it
+  std::array<std::byte, kTlsBeginBytes> begin_{};  // the first bytes that came
+  size_t noted_ = 0;                               // how many bytes of `begin_` came
   std::vector<std::byte> unsent_;
   size_t unsent_begin_ = 0;
 };
@@ -185,7 +186,8 @@ int WriteBio(BIO* bio, const char* bytes, int size) {
 long ControlBio(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
 
 Method MakeMethod() {
-  // Without an index of its own, of which a process has no more than a hundred.
+  // The method has no type index of its own, because a process has at most about a hundred of
+  // these.
   Method method(BIO_meth_new(BIO_TYPE_SOURCE_SINK, "byteps"));
   bool complete = method != nullptr && BIO_meth_set_read(method.get(), ReadBio) == 1 &&
                   BIO_meth_set_write(method.get(), WriteBio) == 1 &&
@@ -205,7 +207,7 @@ class TlsChannel final : public ByteChannel {
     SSL_set_bio(ssl_.get(), bio, bio);
     if (side == ByteChannels::Side::kConnected) {
       SSL_set_connect_state(ssl_.get());
-      SSL_set_verify(ssl_.get(), SSL_VERIFY_PEER, nullptr);  // nobody has a certificate to show
+      SSL_set_verify(ssl_.get(), SSL_VERIFY_PEER, nullptr);  // no peer has a certificate
     } else {
       SSL_set_accept_state(ssl_.get());
     }
@@ -217,16 +219,17 @@ class TlsChannel final : public ByteChannel {
     socket_.BeginPass();
     int done = SSL_do_handshake(ssl_.get());
     int stop = done == 1 ? kThrough : Stop(done);
-    socket_.SendUnsent();  // what is left is in unsent_bytes
+    socket_.SendUnsent();  // the rest is in unsent_bytes
     if (stop != kThrough) return stop;
-    // Whoever got this far without the key has found a hole in TLS.
+    // A peer that gets this far without the key has found a hole in TLS.
     if (SSL_session_reused(ssl_.get()) != 1 || SSL_version(ssl_.get()) != TLS1_3_VERSION ||
         !TakeBinding()) {
       trouble_ = {StatusCode::kRefused, "it did not prove that it has the key of the job"};
       return EPROTO;
     }
     socket_.OnOpen();
-    // The handshake's buffers are empty, because OpenSSL has not read ahead. It makes larger ones.
+    // The handshake's buffers are empty, because OpenSSL has not read ahead. After this it makes
+    // larger ones.
     SSL_free_buffers(ssl_.get());
     SSL_set_read_ahead(ssl_.get(), 1);
     SSL_set_default_read_buffer_len(ssl_.get(), kRecordsBytes);
@@ -285,10 +288,10 @@ class TlsChannel final : public ByteChannel {
                                       0) == 1;
   }
 
-  // Before the next record.
+  // Changes the key before the next record.
   bool ChangeKeySoon() { return SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED) == 1; }
 
-  // What a call that is not done says.
+  // Returns the reason why a call was not done.
   int Stop(int done) {
     if (!trouble_.ok()) return EPROTO;
     int error = SSL_get_error(ssl_.get(), done);
@@ -333,12 +336,12 @@ class TlsChannels final : public ByteChannels {
  public:
   explicit TlsChannels(const TlsKey& key) : key_(key), method_(MakeMethod()) {}
 
-  // False: this OpenSSL lacks something.
+  // Prepares the context. Returns false if this OpenSSL lacks something.
   bool Prepare() {
     context_.reset(SSL_CTX_new(TLS_method()));
     SSL_CTX* context = context_.get();
     if (context == nullptr || method_ == nullptr) return false;
-    // Everything that a configuration file of the system could have changed is said here.
+    // Sets everything that a configuration file of the system could have changed.
     SSL_CTX_clear_options(context, SSL_CTX_get_options(context));
     SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION);
     SSL_CTX_set_security_level(context, 2);
@@ -363,7 +366,7 @@ class TlsChannels final : public ByteChannels {
     return *static_cast<const TlsChannels*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
   }
 
-  // A new one for each connection, which writes to it.
+  // Makes a new session for each connection, because the connection writes to it.
   Session KeyAsSession(SSL* ssl) const {
     constexpr std::array<unsigned char, 2> kAes128GcmSha256 = {0x13, 0x01};
     const SSL_CIPHER* suite = SSL_CIPHER_find(ssl, kAes128GcmSha256.data());
@@ -385,7 +388,8 @@ class TlsChannels final : public ByteChannels {
     return *session != nullptr ? 1 : 0;
   }
 
-  // Who names another key gets none, and there is no certificate: the handshake ends.
+  // Finds the key by its name. A peer that names another key gets none, and the handshake ends
+  // because there is no certificate.
   static int FindKey(SSL* ssl, const unsigned char* identity, size_t identity_bytes,
                      SSL_SESSION** session) {
     const TlsChannels& channels = Of(ssl);

@@ -1,8 +1,9 @@
-// Bytes under TLS 1.3, with a key that both ends have instead of certificates.
+// Passes bytes under TLS 1.3, with a key that both ends have instead of certificates.
 //
-// The key only proves who is there: each connection agrees on keys of its own (psk_dhe_ke with
-// X25519), so that who learns the key later cannot read what was recorded. There is one suite,
-// TLS_AES_128_GCM_SHA256, no tickets, no early data, and no certificate is ever believed.
+// The key only proves identity. Each connection agrees on keys of its own (psk_dhe_ke with X25519),
+// so that somebody who learns the key later cannot read recorded bytes. There is one suite,
+// TLS_AES_128_GCM_SHA256. There are no tickets and no early data, and no end ever believes a
+// certificate.
 #pragma once
 
 #include <memory>
@@ -13,7 +14,7 @@
 
 namespace byteps::transport {
 
-// kInternal when the system's OpenSSL has not what is needed.
+// Makes the channels. kInternal: the system's OpenSSL lacks something.
 Result<std::unique_ptr<ByteChannels>> MakeTlsChannels(const TlsKey& key);
 
 }  // namespace byteps::transport

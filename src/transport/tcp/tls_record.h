@@ -1,4 +1,5 @@
-// How TLS looks to one who does not speak it, so that two ends of which only one does can say so.
+// Recognises TLS for an end that does not speak it. So two ends can report that only one of them
+// speaks TLS.
 #pragma once
 
 #include <array>
@@ -11,15 +12,16 @@ inline constexpr size_t kTlsBeginBytes = 3;
 inline constexpr std::byte kTlsAlert{0x15};
 inline constexpr std::byte kTlsHandshake{0x16};
 
-// Whether a connection whose first bytes are these speaks TLS: it begins with a handshake, or
-// refuses one. The first frame of a connection, a hello, is too short to begin so.
+// Returns whether a connection with these first bytes speaks TLS: it begins with a handshake, or
+// refuses one. The first frame of a connection without TLS, a hello, is too short to begin with
+// such bytes.
 inline bool BeginsAsTls(std::span<const std::byte, kTlsBeginBytes> begin) {
   bool version = begin[1] == std::byte{3} && begin[2] >= std::byte{1} && begin[2] <= std::byte{3};
   return version && (begin[0] == kTlsAlert || begin[0] == kTlsHandshake);
 }
 
-// The alert protocol_version, which both understand: the one because it speaks TLS, the other
-// because of BeginsAsTls.
+// The alert protocol_version, which both ends understand: one speaks TLS, the other calls
+// BeginsAsTls.
 inline constexpr std::array<std::byte, 7> kTlsRefusal = {
     kTlsAlert, std::byte{3}, std::byte{1}, std::byte{0}, std::byte{2}, std::byte{2}, std::byte{70}};
 

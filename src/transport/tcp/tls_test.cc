@@ -1,4 +1,5 @@
-// What TLS adds to the transport: who is let in, what is kept secret, and what is noticed.
+// Tests the guarantees that TLS adds to the transport: it admits only peers with the key, keeps
+// bytes secret, and notices changes.
 #include <malloc.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -45,7 +46,7 @@ std::unique_ptr<Transport> MakeTlsTuned() {
   return MakeTls(kKey, options);
 }
 
-// Every few records another key.
+// Makes a transport that changes its keys every few records.
 std::unique_ptr<Transport> MakeTlsRestless() {
   TlsKey key = kKey;
   key.records_max = 3;
@@ -62,8 +63,8 @@ INSTANTIATE_TEST_SUITE_P(TlsNewKeys, TransportConformance,
                          ::testing::Values(Backend{"tls", MakeTlsRestless, "127.0.0.1:0",
                                                    "127.0.0.1:1"}));
 
-// Somebody between a client and a server: hands everything on, keeps what the client said, and
-// changes a byte of it when told to.
+// Stands between a client and a server: hands all bytes on, keeps those of the client, and changes
+// one of these when told to.
 class Relay {
  public:
   explicit Relay(uint16_t target) : target_(target), thread_([this] { Run(); }) {}
@@ -82,7 +83,7 @@ class Relay {
   }
 
  private:
-  // Until either side ends it.
+  // Runs until either side ends the connection.
   void Run() {
     RawSocket client = listener_.Accept();
     if (client.descriptor() < 0) return;
@@ -158,7 +159,7 @@ class TlsTest : public ::testing::Test {
     client_->Start(kMegabyte);
   }
 
-  // The n-th connection that came.
+  // Returns the n-th connection that came.
   End& Accepted(size_t n = 0) {
     EXPECT_TRUE(server_->RunUntil([&] { return accepted_.size() > n; }));
     return *std::next(accepted_.begin(), static_cast<std::ptrdiff_t>(n));
@@ -172,7 +173,7 @@ class TlsTest : public ::testing::Test {
     EXPECT_EQ(end.recorder().frame_count(), 0u);
   }
 
-  // Neither end gets to the other, and both say why.
+  // Checks that the two ends cannot connect, and that both report the reason.
   void ExpectNoWay(std::unique_ptr<Transport> client, std::unique_ptr<Transport> server,
                    const std::string& text) {
     Serve(std::move(server));
@@ -292,7 +293,8 @@ TEST_F(TlsTest, HostileBytesEndTheirConnectionOnly) {
     std::string bytes(size, '\0');
     for (char& byte : bytes) byte = static_cast<char>(random());
     hostile.push_back(bytes);
-    // As a record of a handshake, an alert, data, and one that is longer than any may be.
+    // The bytes come as a record of a handshake, an alert, data, and as one that is longer than
+    // allowed.
     for (std::string_view begin : {"\x16\x03\x01", "\x15\x03\x03", "\x17\x03\x03"}) {
       hostile.push_back(std::string(begin) + bytes);
     }
@@ -313,13 +315,13 @@ TEST_F(TlsTest, HostileBytesEndTheirConnectionOnly) {
   EXPECT_TRUE(Accepted().recorder().WaitForFrames(2));
 }
 
-// A process has up to a thousand of them at a time.
+// A process may have up to a thousand such peers at a time.
 TEST_F(TlsTest, APeerThatHasProvedNothingGetsLittleMemory) {
   constexpr size_t kStrangers = 50;
   Serve(MakeTls(kKey));
   {
     RawSocket first(listener_->Port());
-  }  // what all share is made for it
+  }  // the state that all connections share is made for it
   ASSERT_TRUE(Accepted(0).recorder().WaitForClosed());
   size_t before = mallinfo2().uordblks;
   std::list<RawSocket> strangers;
@@ -330,12 +332,12 @@ TEST_F(TlsTest, APeerThatHasProvedNothingGetsLittleMemory) {
   EXPECT_LT((mallinfo2().uordblks - before) / kStrangers, size_t{128} * 1024);
 }
 
-// Each has a library's own objects in it, which a process has a limited number of.
+// Each transport has objects of OpenSSL, of which a process has a limited number.
 TEST_F(TlsTest, AProcessMayMakeManyTransports) {
   for (int i = 0; i < 300; ++i) ASSERT_NE(MakeTls(kKey), nullptr);
 }
 
-// OpenSSL on a plain blocking socket, with a certificate and without the key.
+// Uses OpenSSL on a plain blocking socket, with a certificate and without the key.
 class TlsStranger {
  public:
   explicit TlsStranger(bool with_certificate) {
@@ -359,11 +361,11 @@ class TlsStranger {
   TlsStranger& operator=(const TlsStranger&) = delete;
   ~TlsStranger() { SSL_free(ssl_); }
 
-  // Whether they come to terms.
+  // Returns whether the handshake succeeds.
   bool ConnectOn(int socket) {
     SSL_set_fd(ssl_, socket);
     char byte;
-    // In TLS 1.3 a client is through before the server has looked at what it said last.
+    // In TLS 1.3 a client is through before the server has looked at the client's last message.
     return SSL_connect(ssl_) == 1 && SSL_read(ssl_, &byte, 1) == 1;
   }
   bool AcceptOn(int socket) {

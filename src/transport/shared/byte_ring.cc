@@ -74,7 +74,8 @@ bool RingReader::Wait() {
   return false;
 }
 
-// Waits for some room, because a writer that is woken for a few bytes would sleep again at once.
+// Wakes the writer only when half of the ring is free, because a writer that is woken for a few
+// bytes would sleep again at once.
 bool RingReader::TakeWake() {
   if (words_->writer_waits.load(std::memory_order_seq_cst) == 0) return false;
   if (Filled() > bytes_.size() / 2) return false;

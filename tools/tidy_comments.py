@@ -23,6 +23,7 @@ FOLDERS = (
     "src/protocol/worker/exchange",
     "src/protocol/worker/front",
     "src/protocol/worker/lane",
+    "src/session",
     "src/topology",
     "src/transport",
     "src/transport/inproc",

@@ -40,7 +40,7 @@ Result<const Admission::Open*> Admission::Admit(protocol::Operation& operation) 
   return &*holder;
 }
 
-// Who has joined has nothing open, and opens nothing.
+// A rank joins only when it has no open operation, and then opens none.
 Status Admission::CheckJoin(const protocol::Operation& operation) const {
   if (joined_) {
     return Refused("'" + operation.name +

@@ -1,10 +1,9 @@
-// What this rank may begin. The one place that looks at an operation before anything of it is
-// accepted: what its arguments say, who takes part, which names are open, and whether this rank has
-// joined. What it takes other ranks to know, and what a loss changes, shows later, as the
-// operation's end.
+// Decides what this rank may begin. It alone checks an operation before any of it is accepted: its
+// arguments, the ranks that take part, the open names, and whether this rank has joined. Errors
+// that only other ranks know, or that a loss causes, come later, as the operation's end.
 //
-// Thread-safe. It knows what this session has begun and ended itself; the engine, which may hear of
-// that a moment later, looks again.
+// Thread-safe. It knows what this session itself has begun and ended. The engine, which may learn
+// that a moment later, checks again.
 #pragma once
 
 #include <cstddef>
@@ -31,16 +30,17 @@ class Admission {
     sets_[0] = std::move(ranks);
   }
 
-  // The operation may begin; its name is taken until Close. Splits that are not given become equal
-  // ones. Otherwise kInvalidArgument or kDuplicateName, and nothing has changed.
+  // Admits the operation and takes its name until Close. Fills missing splits with equal ones.
+  // kInvalidArgument or kDuplicateName: the operation may not begin, and nothing has changed.
   Result<const Open*> Admit(protocol::Operation& operation);
-  // It has ended so; or, with Ok, it was not accepted after all. Needs no memory.
+  // Frees the name of an operation that has ended with `how`, or, with Ok, that was not accepted
+  // after all. Needs no memory.
   void Close(const Open* open, const Status& how);
 
-  // How much of the caller's output an operation that was admitted writes.
+  // Returns how many bytes of the caller's output an admitted operation writes.
   uint64_t OutputBytes(const protocol::Operation& operation) const;
 
-  // A process set that the engine has taken: operations of it may begin.
+  // Lets operations of a process set begin, which the engine has taken.
   void AddSet(uint32_t number, const std::vector<uint32_t>& ranks);
   void RemoveSet(uint32_t number);
 
@@ -52,9 +52,10 @@ class Admission {
 
   mutable Mutex mutex_;
   std::unordered_map<std::string, wire::TensorSpec> open_ BYTEPS_GUARDED_BY(mutex_);
-  // By number; 0 is everybody.
+  // The process sets by number; 0 has all ranks.
   std::unordered_map<uint32_t, std::vector<uint32_t>> sets_ BYTEPS_GUARDED_BY(mutex_);
-  bool joined_ BYTEPS_GUARDED_BY(mutex_) = false;  // and has not heard that all have
+  bool joined_ BYTEPS_GUARDED_BY(mutex_) =
+      false;  // this rank has joined and does not know yet that all have
 };
 
 }  // namespace byteps::session

@@ -25,7 +25,7 @@ class AdmissionTest : public ::testing::Test {
     operation.output = memory_.data();
     return operation;
   }
-  // Null when it is admitted; then `last_` has its name.
+  // Returns ok if the operation is admitted; then `last_` has its name.
   Status Admit(protocol::Operation operation) {
     auto open = admission_.Admit(operation);
     if (!open.ok()) return open.status();

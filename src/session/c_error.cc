@@ -36,7 +36,7 @@ void SayOnStderr(const std::string& text) {
 }
 
 Status OfSystem(const std::system_error& failure) {
-  // By number: Asio has a category of its own, which std::errc does not know.
+  // Compares numbers, because Asio has a category of its own, which std::errc does not know.
   int number = failure.code().value();
   if (number != EMFILE && number != ENFILE) return {StatusCode::kInternal, failure.what()};
   return {StatusCode::kExhausted,

@@ -1,5 +1,5 @@
-// How errors cross the C interface: as a code, and a text in the caller's struct. No exception
-// does.
+// Passes errors through the C interface, as a code and a text in the caller's struct. No exception
+// passes.
 #pragma once
 
 #include <new>
@@ -17,17 +17,17 @@ inline Status Missing(const char* what) { return Invalid(std::string(what) + " i
 // Writes code and text where `error` is not null. REQUIRES: CanHold(error).
 byteps_code Say(const Status& status, byteps_error* error);
 
-// Whether `error` is null or of a size that can be. If not, says so on stderr.
+// Returns whether `error` is null or has a possible size. If not, says so on stderr.
 bool CanHold(const byteps_error* error);
 
-// For what has no place for a text.
+// Reports for functions that have no place for a text.
 void SayOnStderr(const std::string& text);
 
-// What this process lacks, or a bug.
+// Returns an error for a system resource that this process lacks, or for a bug.
 Status OfSystem(const std::system_error& failure);
 
-// Runs `work`, which returns a Status, and says what it returns or what escapes from it: memory can
-// run out anywhere.
+// Runs `work`, which returns a Status, and reports that status, or an exception of `work`: memory
+// can run out anywhere.
 template <typename Work>
 byteps_code Guard(byteps_error* error, Work work) {
   if (!CanHold(error)) return BYTEPS_INVALID_ARGUMENT;

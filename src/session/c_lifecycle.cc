@@ -1,5 +1,5 @@
-// The C interface: coming and going, who takes part, and what needs no session. Checks arguments,
-// converts, and forwards.
+// The C interface: opening and closing sessions, members, and functions without a session. Checks
+// arguments, converts, and forwards.
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -108,7 +108,7 @@ byteps_code byteps_give_up(byteps_session* session, const char* why, byteps_erro
 }
 
 void byteps_close(byteps_session* session) {
-  // A copy made by fork has no threads, and its sockets are the parent's, too: to close them in
+  // A copy made by fork has no threads, and shares its sockets with the parent: closing them in
   // order would end the parent's connections.
   if (session == nullptr || !session->IsOfThisProcess()) return;
   Status may_block = CheckMayBlock("byteps_close");

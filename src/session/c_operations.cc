@@ -94,7 +94,7 @@ int byteps_poll(byteps_session* session, byteps_handle handle) {
   return progress;
 }
 
-// It waits outside of the session, which another thread may close meanwhile.
+// Waits outside of the session, which another thread may close meanwhile.
 byteps_code byteps_wait(byteps_session* session, byteps_handle handle, int64_t timeout_ms,
                         byteps_error* error) {
   std::shared_ptr<StartedOperation> started;

@@ -11,10 +11,11 @@
 namespace byteps::session {
 namespace {
 
-// A year; a sum with the time of day does not overflow.
+// The limit is a year, so that a sum with the present time does not overflow.
 constexpr int64_t kLimitMsMax = int64_t{1000} * 86400 * 366;
 
-// A program in C may have put any number into an enumeration; C++ must not look at such a one.
+// Reads an enumeration as a number, because a program in C may have put any number into it, which
+// C++ must not read as an enumerator.
 template <typename Enumeration>
 int NumberIn(const Enumeration& field) {
   static_assert(sizeof(Enumeration) == sizeof(int));
@@ -39,7 +40,7 @@ std::string OfName(const byteps_request& request) {
   return " of '" + std::string(request.name) + "'";
 }
 
-// What this edition has room for and this library cannot do.
+// Refuses kinds of memory that the interface can name and this library does not support.
 Status CheckMemory(const byteps_request& request) {
   const bool plain = NumberIn(request.memory) == BYTEPS_MEMORY_HOST && request.device == 0 &&
                      request.ready == nullptr && request.reserved == 0;
@@ -68,7 +69,7 @@ Status CheckMemory(const byteps_request& request) {
                  std::to_string(request.reserved) + "; it must be 0");
 }
 
-// What some operations need beyond a tensor.
+// Converts the fields that only some operations need.
 Status ConvertRest(const byteps_request& request, protocol::Operation& operation) {
   if (request.process_set < 0) {
     return Invalid("process set " + std::to_string(request.process_set) + " of '" + operation.name +

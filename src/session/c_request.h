@@ -1,6 +1,5 @@
-// Converts between what the C interface is given and what the session takes: this is the one place
-// where a request is read. It refuses what cannot be said in the session's terms; admission.h looks
-// at what remains.
+// Converts requests of the C interface to operations of the session. Only this code reads requests.
+// It refuses requests that no operation can express; admission.h checks the rest.
 #pragma once
 
 #include <string_view>
@@ -13,16 +12,16 @@
 
 namespace byteps::session {
 
-// Names travel in control messages, which have a limit.
+// Checks the length of a name, because names travel in control messages, which have a limit.
 Status CheckName(std::string_view name);
 
-// What the request asks for. Copies all but input and output.
+// Returns the operation of the request. Copies all but input and output.
 Result<protocol::Operation> ReadRequest(const byteps_request& request);
 
-// What is to be called when it has ended; null for nothing.
+// Returns the function to call at the operation's end; null for none.
 Completion::Function CompletionOf(const byteps_request& request);
 
-// For functions that write ranks: at most `capacity`, and to *count how many there are.
+// Writes at most `capacity` ranks, and to *count how many there are.
 Status WriteRanks(const std::vector<uint32_t>& from, int32_t* ranks, size_t capacity,
                   size_t* count);
 

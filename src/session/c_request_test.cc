@@ -1,4 +1,4 @@
-// What the C interface is asked for is what the session is told.
+// Tests that the session gets the operation that the request describes.
 #include "src/session/c_request.h"
 
 #include <gtest/gtest.h>
@@ -60,7 +60,7 @@ TEST(ReadRequestTest, ARootAndAWayToCombineToo) {
   EXPECT_EQ(scatter->spec.combine, wire::Op::kMax);
 }
 
-// Whatever the request says: a join tells a rank.
+// A join has the type of a rank, whatever the request says.
 TEST(ReadRequestTest, WhatHasOneTypeOnlyHasThat) {
   byteps_request request{};
   request.name = "x";

@@ -7,9 +7,9 @@
 
 namespace {
 
-// Closed sessions, which are kept (byteps.h, byteps_close). Nobody reads this list: it tells tools
-// that look for lost memory that this is none.
-// tidy-allow(global): only the program has pointers to what is kept; decision 13.
+// The list of closed sessions, which are kept (byteps.h, byteps_close). No code reads it: it shows
+// tools that look for lost memory that these sessions are not lost. tidy-allow(global): only the
+// program has pointers to what is kept; decision 13.
 std::atomic<byteps_session*> kept = nullptr;
 
 }  // namespace
@@ -37,8 +37,8 @@ byteps::Status byteps_session::Enter() {
   return {byteps::StatusCode::kShutdown, "the session is closed"};
 }
 
-// What is open ends, and its users are told while they can still ask for results; then nobody may
-// come in, and the rest goes.
+// Ends open operations, and tells their users while they can still ask for results. Then lets no
+// call in, and destroys the rest.
 void byteps_session::Close() {
   if (!gate_.ClaimEnd()) return;
   inner_->Shutdown();

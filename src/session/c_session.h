@@ -1,5 +1,5 @@
-// byteps_session: what a program holds of a session. It outlives the session that it stands for, so
-// that a call that comes too late, or in a copy of the process made by fork, finds out.
+// byteps_session: a program's hold on a session. It outlives the session, so that a call that comes
+// too late, or in a copy of the process made by fork, gets an error.
 #pragma once
 
 #include <memory>
@@ -11,11 +11,11 @@
 #include "src/session/call_gate.h"
 #include "src/session/session.h"
 
-// Any thread. In a copy made by fork nothing but the standing and the forks is looked at: a lock
-// may be held for ever by a thread that is not there.
+// Any thread. In a copy made by fork, methods look only at the standing and the forks, because a
+// thread that does not exist in the copy may hold a lock for ever.
 struct byteps_session {
  public:
-  // Where the process stands in the job; never changes.
+  // The place of the process in the job; never changes.
   struct Standing {
     int32_t rank;
     int32_t size;
@@ -30,15 +30,15 @@ struct byteps_session {
 
   const Standing& standing() const { return standing_; }
 
-  // byteps_close. Blocks as that does. REQUIRES: not called by a completion callback.
+  // Implements byteps_close, and blocks like it. REQUIRES: not called by a completion callback.
   void Close();
 
   bool IsOfThisProcess() const;
 
-  // A call comes in: an error, or `Leave` must follow. Does not block.
+  // Lets a call in. Returns an error, or `Leave` must follow. Does not block.
   byteps::Status Enter();
   void Leave() { gate_.Leave(); }
-  // Of the session's memory, also when it is closed; byteps_free_shared. Not in a copy made by
+  // Implements byteps_free_shared, also for a closed session. Must not be called in a copy made by
   // fork.
   void GiveMemory(void* data) { memory_->Give(static_cast<std::byte*>(data)); }
   // REQUIRES: between Enter and Leave.
@@ -55,11 +55,11 @@ struct byteps_session {
 
 namespace byteps::session {
 
-// Functions that block are not for completion callbacks: they would hold up all others, or wait for
-// themselves. `function` is the name of the caller.
+// Returns an error in a completion callback. A function that blocks there would hold up all other
+// callbacks, or wait for itself. `function` is the name of the caller.
 Status CheckMayBlock(const char* function);
 
-// Runs `work` on the session and says how it went, as Guard does.
+// Runs `work` on the session and reports its status, like Guard.
 template <typename Work>
 byteps_code Call(byteps_session* session, byteps_error* error, Work work) {
   return Guard(error, [&]() -> Status {

@@ -1,4 +1,4 @@
-// The C interface: what a timeline shows. Checks arguments, converts, and forwards.
+// The C interface: timelines. Checks arguments, converts, and forwards.
 #include <algorithm>
 #include <chrono>
 

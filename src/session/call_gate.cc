@@ -13,7 +13,7 @@ bool CallGate::Enter() {
   return false;
 }
 
-// The last one out wakes Shut, under the lock, so that it is not about to sleep.
+// The last call that leaves wakes Shut, under the lock, so that Shut is not just about to sleep.
 void CallGate::Leave() {
   if (state_.fetch_sub(1) != (kShut | 1)) return;
   MutexLock lock(mutex_);

@@ -1,6 +1,6 @@
 // Counts the calls that are inside an object, so that one of them can end it while others run.
 //
-// Thread-safe. It outlives the object that it guards: whoever comes later finds it closed.
+// Thread-safe. It outlives the object that it guards, so a later call finds it closed.
 #pragma once
 
 #include <atomic>
@@ -13,17 +13,17 @@ namespace byteps::session {
 
 class CallGate {
  public:
-  // A call wants in; costs one atomic addition. False: the object is gone, or about to go. True: it
-  // stays until Leave. Does not block.
+  // Lets a call in; costs one atomic addition. False: the object is gone, or about to go. True: the
+  // object stays until Leave. Does not block.
   bool Enter();
   void Leave();
 
-  // Whoever wants to end the object asks first. True: the caller shall, and calls the other two.
-  // False: somebody else does or did; blocks until that is over.
+  // Decides which caller ends the object. True: this one, who must call the other two functions.
+  // False: another caller ends it or has; blocks until that is over.
   bool ClaimEnd();
-  // Lets nobody in from now on; blocks until everybody has left.
+  // Lets no call in from now on. Blocks until all calls have left.
   void Shut();
-  // The object is gone: those who wait in ClaimEnd come back.
+  // Tells that the object is gone, and wakes callers in ClaimEnd.
   void SetOver();
 
  private:

@@ -6,7 +6,7 @@
 namespace byteps::session {
 namespace {
 
-// tidy-allow(global): each thread's own, and what it says is a property of the thread.
+// tidy-allow(global): each thread has its own, which is a property of the thread.
 thread_local bool is_completion_thread = false;
 
 }  // namespace

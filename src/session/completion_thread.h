@@ -1,7 +1,7 @@
-// Tells users that their operations have ended, on a thread of its own: what a user's function
-// does, and how long it takes, is no matter of the threads that carry the job.
+// Tells users that their operations have ended, on a thread of its own, so that a user's function
+// cannot hold up the threads that carry the job.
 //
-// Thread-safe. The thread begins with the first user who wants to be told.
+// Thread-safe. The thread begins with the first operation that has a completion.
 #pragma once
 
 #include <condition_variable>
@@ -17,8 +17,8 @@ namespace byteps::session {
 
 using Handle = uint64_t;
 
-// A user's function and what it will be told. Made when the operation starts, so that its end needs
-// no memory.
+// A user's function and its arguments. Made when the operation starts, so that the end needs no
+// memory.
 struct Completion {
   using Function = std::function<void(Handle handle, StatusCode code)>;
 
@@ -31,23 +31,23 @@ struct Completion {
 class CompletionThread {
  public:
   CompletionThread() = default;
-  // Blocks until everything that was added has been called.
+  // Blocks until all completions that were added have been called.
   ~CompletionThread();
   CompletionThread(const CompletionThread&) = delete;
   CompletionThread& operator=(const CompletionThread&) = delete;
 
-  // The thread is there afterwards. kExhausted: the system has none for this process.
+  // Starts the thread, if it does not run yet. kExhausted: the system has none for this process.
   Status Start();
 
-  // Has the function called, after all that were added before. Does not block and never fails.
-  // REQUIRES: Start has succeeded.
+  // Makes the thread call the function, after all that were added before. Does not block and never
+  // fails. REQUIRES: Start has succeeded.
   void Add(std::unique_ptr<Completion> completion) noexcept;
 
-  // Blocks until everything that was added before this call has been called. REQUIRES: not called
-  // from a completion.
+  // Blocks until all completions that were added before have been called. REQUIRES: not called from
+  // a completion.
   void Drain();
 
-  // Whether the calling thread is one of this class, of whatever session.
+  // Returns whether the calling thread is one of this class, of any session.
   static bool IsCurrentThread();
 
  private:

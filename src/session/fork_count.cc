@@ -7,7 +7,7 @@
 namespace byteps::session {
 namespace {
 
-// tidy-allow(global): it counts what happens to the process as a whole; decision 13.
+// tidy-allow(global): it counts events of the process as a whole; decision 13.
 std::atomic<uint64_t> fork_count = 0;
 
 void CountOne() { ++fork_count; }  // the only thread of the copy

@@ -1,4 +1,5 @@
-// Tells whether this process is a copy, made by fork, of one that something belongs to. Any thread.
+// Tells whether this process is a copy, made by fork, of the process that made an object. Any
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +8,12 @@
 
 namespace byteps::session {
 
-// From now on forks are counted: to be called before ForkCount counts. kExhausted: no memory.
+// Begins to count forks; must be called before ForkCount is used. kExhausted: no memory.
 Status CountForks();
 
-// The forks between the process that first called CountForks and this one: equal to what it was
-// when something was made, it is the same process. Costs a load; to ask the system would cost a
-// call.
+// Returns the number of forks between the process that first called CountForks and this one. If it
+// equals the number from the time when an object was made, this is the same process. Costs a load,
+// where asking the system would cost a call.
 uint64_t ForkCount();
 
 }  // namespace byteps::session

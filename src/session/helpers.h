@@ -1,6 +1,6 @@
-// Threads that wait for operations, and help their engine meanwhile (Engine::Help), until it goes.
+// Lets threads that wait for operations help their engine meanwhile (Engine::Help), until it goes.
 //
-// Thread-safe. It outlives the engine: whoever comes later waits without helping.
+// Thread-safe. It outlives the engine: a thread that comes later waits without helping.
 #pragma once
 
 #include <functional>
@@ -15,13 +15,14 @@ class Helpers {
  public:
   explicit Helpers(runtime::Engine& engine) : engine_(engine) {}
 
-  // Engine::Help, if the engine is there.
+  // Calls Engine::Help, if the engine exists.
   void Help(const std::function<bool()>& over, Time deadline) {
     if (!gate_.Enter()) return;
     engine_.Help(over, deadline);
     gate_.Leave();
   }
-  // Blocks until nobody is inside the engine any more. REQUIRES: called once, after Engine::Leave.
+  // Blocks until no thread is inside the engine any more. REQUIRES: called once, after
+  // Engine::Leave.
   void End() { gate_.Shut(); }
 
  private:

@@ -12,7 +12,7 @@ namespace {
 using transport::InterfaceAddress;
 
 bool IsUsable(const InterfaceAddress& one, const std::optional<transport::Cidr>& network) {
-  // A link-local address needs its interface's name on the other host.
+  // Refuses a link-local address, which would need the interface's name of the other host.
   if (one.address.find('%') != std::string::npos) return false;
   const Result<transport::IpAddress> address = transport::ParseIpAddress(one.address);
   return address.ok() && (!network.has_value() || transport::Contains(*network, address.value()));
@@ -62,7 +62,7 @@ Result<std::vector<NetworkLink>> NamedLinks(const config::Options& options,
   return links;
 }
 
-// The interface on the route; nothing of it is known if the route is not.
+// Returns the interface on the route; an unknown link if the route is not known.
 NetworkLink LinkOnRoute(const config::Options& options, const HostNetwork& host) {
   for (const InterfaceAddress& one : host.addresses) {
     if (one.address == host.route && !one.loopback) return LinkOf(options, host, one.interface);
@@ -75,7 +75,7 @@ plan::NetworkShare ShareOf(const config::Options& options, const HostNetwork& ho
   plan::NetworkShare share;
   share.links = static_cast<uint32_t>(links.size());
   share.cores = host.cores;
-  // The workers of a machine that sum together have the lanes of one of them.
+  // The workers of a machine that sum together have the lanes of only one of them.
   if (options.role == Role::kWorker && !config::IsOneOfMachine(options)) {
     share.cores = std::max(host.cores / static_cast<uint32_t>(options.local_size), 1U);
   }
@@ -83,7 +83,7 @@ plan::NetworkShare ShareOf(const config::Options& options, const HostNetwork& ho
   return share;
 }
 
-// A server is like this host, as far as anybody knows before the job has begun.
+// Supposes that a server is like this host, because nobody knows more before the job has begun.
 uint32_t LeastShards(const config::Options& options, plan::NetworkShare share) {
   share.cores = UINT32_MAX;
   const auto servers = static_cast<uint32_t>(std::max<int64_t>(options.num_server, 1));
@@ -104,8 +104,8 @@ std::string TextOf(const std::vector<NetworkLink>& links) {
 
 }  // namespace
 
-// No name is resolved, which may take long: the hosts of a name are taken to be where the way out
-// of this host leads.
+// Resolves no name, which may take long: supposes that the way to a named host is the way out of
+// this host.
 HostNetwork LookAround(const config::Options& options) {
   HostNetwork host;
   Result<std::vector<InterfaceAddress>> addresses = transport::ListAddresses();

@@ -37,7 +37,7 @@ Session::~Session() {
   helpers_->End();
 }
 
-// In a timeline; the engine may know better when it began.
+// Makes the operation's entry for a timeline; the engine may know better when it began.
 runtime::TimelineEntry Session::EntryOf(const protocol::Operation& operation) const {
   runtime::TimelineEntry entry;
   entry.kind = runtime::TimelineEntry::Kind::kOperation;
@@ -105,14 +105,15 @@ Result<Handle> Session::Start(protocol::Operation operation, Completion::Functio
   return Status(StatusCode::kShutdown, "the session was shut down");
 }
 
-// Null if the operation goes as it is. Shared: who hears of the end may be copied.
+// Returns null if the operation needs no widening. The pointer is shared, because the function that
+// is called at the end may be copied.
 std::shared_ptr<WideAverage> Session::Widened(protocol::Operation& operation) const {
   if (!machines_sum_ || !WideAverage::IsNeededFor(operation.spec)) return nullptr;
   const uint64_t output = admission_.OutputBytes(operation);
   return std::make_shared<WideAverage>(operation, output / SizeOf(operation.spec.dtype));
 }
 
-// What is called when an operation has ended; null if nothing is to be.
+// Makes the completion of an operation; null if there is no function to call.
 Result<std::unique_ptr<Completion>> Session::MakeCompletion(Completion::Function function) {
   if (function == nullptr) return std::unique_ptr<Completion>();
   Status ready = completions_.Start();
@@ -122,7 +123,7 @@ Result<std::unique_ptr<Completion>> Session::MakeCompletion(Completion::Function
   return completion;
 }
 
-// A handle for it, and a place in the table; 0 once the session was shut down.
+// Puts the operation into the table and returns its handle; 0 after the session was shut down.
 Handle Session::Keep(const std::shared_ptr<StartedOperation>& started) {
   MutexLock lock(mutex_);
   if (shut_down_) return 0;
@@ -131,7 +132,8 @@ Handle Session::Keep(const std::shared_ptr<StartedOperation>& started) {
   return handle;
 }
 
-// On a thread of the engine. The name is free before anybody learns that the operation has ended.
+// Ends an operation, on a thread of the engine. Frees the name before anybody learns that the
+// operation has ended.
 void Session::End(StartedOperation& started, const Admission::Open* open, uint64_t bytes,
                   protocol::Outcome outcome) {
   if (bytes > 0 && outcome.status.ok()) speed_.Count(bytes, SpeedMeter::Now());

@@ -1,7 +1,7 @@
 // Session: one process' membership in a job, behind the C interface. Turns options into an engine,
 // refuses what cannot begin, keeps operations until their user has looked at them, counts bytes.
 //
-// Thread-safe. Users' functions are called by the completion thread only, and `go_on` by Open.
+// Thread-safe. Only the completion thread calls users' functions, and only Open calls `go_on`.
 #pragma once
 
 #include <cstdint>
@@ -30,22 +30,22 @@ namespace byteps::session {
 
 class Session {
  public:
-  // Joins the job. Blocks until it has started, at most the start timeout, or until `go_on`, which
-  // is asked again and again on this thread if it is not null, returns false: kShutdown then.
+  // Joins the job. Blocks until the job has started, at most the start timeout. Calls `go_on`, if
+  // it is not null, again and again on this thread. kShutdown: `go_on` has returned false.
   static Result<std::unique_ptr<Session>> Open(const config::Options& options,
                                                std::function<bool()> go_on);
   ~Session();
 
-  // Leaves the job in order; open operations end with kShutdown, and none begins any more. Blocks a
-  // bounded time; idempotent, and every call waits for the same end. False: the engine's thread has
-  // stood still all the time (Engine::Leave), and operations that were open still borrow their
-  // memory: until Poll says that they are complete, at the latest until the session is gone, which
-  // waits for that thread.
+  // Leaves the job in order. Open operations end with kShutdown, and none begins any more. Blocks a
+  // bounded time; idempotent, and every call waits for the same end. Returns false if the engine's
+  // thread has stood still all the time (Engine::Leave). Then operations that were open still
+  // borrow their memory until they are complete, at the latest until the session is destroyed,
+  // which waits for that thread.
   bool Shutdown();
-  // Blocks until users' functions have been called for all operations that have ended. REQUIRES:
-  // not called by one of them.
+  // Blocks until the functions of all operations that have ended have been called. REQUIRES: not
+  // called by one of these functions.
   void DrainCompletions() { completions_.Drain(); }
-  // The job loses this process, with this reason. Does not block; Shutdown should follow.
+  // Makes the job lose this process, with this reason. Does not block; Shutdown should follow.
   void GiveUp(const std::string& why);
 
   int rank() const { return static_cast<int>(standing_.rank); }
@@ -53,46 +53,47 @@ class Session {
   int local_rank() const { return local_rank_; }
   int local_size() const { return static_cast<int>(layout_.SizeOf(machine_)); }
   const MachineLayout& layout() const { return layout_; }
-  // Which of the layout's machines this process is on.
+  // Returns the number of this process' machine in the layout.
   uint64_t machine() const { return machine_; }
 
-  // TakesObjects in trust.h.
+  // Return the results of ProofOf and TakesObjects in trust.h.
   JobProof proof() const { return proof_; }
   bool takes_objects() const { return takes_objects_; }
-  // Of operations that have none of their own; zero: none.
+  // Returns the limit of operations that have none of their own; zero: no limit.
   Duration operation_limit() const { return operation_limit_; }
 
   void Declare(const std::string& name);
 
   void SetStuck(const std::string& name) { engine_->SetStuck(name); }
 
-  // Engine::AddProcessSet and RemoveProcessSet.
+  // Call Engine::AddProcessSet and RemoveProcessSet.
   Status AddGroup(uint32_t number, const std::vector<uint32_t>& ranks);
   Status RemoveGroup(uint32_t number);
 
-  // Starts an operation; does not block. On success its memory is borrowed until it has ended, then
-  // `on_complete` is called, if it is not null, and the caller owns the handle until Release. An
-  // error: nothing was accepted.
+  // Starts an operation. Does not block. On success borrows its memory until it has ended, and then
+  // calls `on_complete`, if it is not null. The caller owns the handle until Release. After an
+  // error nothing was accepted.
   Result<Handle> Start(protocol::Operation operation, Completion::Function on_complete);
 
-  // What a handle stands for; null for an unknown one. It may be used when this session is gone.
+  // Returns the operation of a handle; null for an unknown one. The operation may be used after
+  // this session is gone.
   std::shared_ptr<StartedOperation> Find(Handle handle);
 
-  // Whose contributions are in every part of a result, the lowest rank first; nobody's when the
-  // operation failed.
+  // Returns the ranks whose contributions are in every part of a result, the lowest first; none if
+  // the operation failed.
   std::vector<uint32_t> MembersOf(const protocol::Outcome& outcome) const;
-  // The ranks of the last view, the lowest first.
+  // Returns the ranks of the last view, the lowest first.
   std::vector<uint32_t> Members() const { return engine_->Members(); }
 
   void Release(Handle handle);
 
-  // For tensors; outlives this.
+  // Returns the memory for tensors, which outlives the session.
   const std::shared_ptr<runtime::TensorMemory>& memory() const { return memory_; }
 
   SpeedMeter::Sample Speed();
 
-  // Of the pieces that this process carries, and of operations whose end is told to a function:
-  // nobody asks for the times of these.
+  // Returns the timeline of the pieces that this process carries, and of operations that have a
+  // completion function, because no caller asks for the times of these.
   runtime::TimelineLog& timeline() { return *timeline_; }
 
  private:
@@ -128,10 +129,11 @@ class Session {
   Mutex mutex_;
   bool shut_down_ BYTEPS_GUARDED_BY(mutex_) = false;
   Handle next_handle_ BYTEPS_GUARDED_BY(mutex_) = 1;
-  // Shared: StartedOperation says with whom.
+  // StartedOperation says who shares these.
   std::unordered_map<Handle, std::shared_ptr<StartedOperation>> started_ BYTEPS_GUARDED_BY(mutex_);
 
-  // In this order: the engine ends first, and with it what is still open; then that is told.
+  // The order matters: the engine goes first and ends open operations; then the thread tells their
+  // users.
   CompletionThread completions_;
   std::unique_ptr<runtime::Engine> engine_;
   const std::shared_ptr<Helpers> helpers_;  // shared with operations

@@ -12,8 +12,8 @@ SignalThread::SignalThread(std::function<void(int)> on_signal) : on_signal_(std:
   thread_ = std::thread([this] { Run(); });
 }
 
-// The thread is woken by one of the signals that it waits for, sent to it alone: any other signal
-// could come from outside, too, and would then have to mean something.
+// Wakes the thread by one of the signals for which it waits, sent to it alone. Any other signal
+// could come from outside, too, and would then need a meaning.
 SignalThread::~SignalThread() {
   ending_ = true;
   pthread_kill(thread_.native_handle(), SIGTERM);

@@ -1,4 +1,5 @@
-// SIGTERM and SIGINT as calls: for programs whose work ends in order when they come.
+// Turns SIGTERM and SIGINT into calls, for programs whose work ends in order when these signals
+// come.
 #pragma once
 
 #include <signal.h>
@@ -11,11 +12,11 @@ namespace byteps::session {
 
 class SignalThread {
  public:
-  // For as long as it lives, `on_signal` is called with each SIGTERM and SIGINT that comes, on a
-  // thread of its own. Blocks them in the calling thread, and so in those that it starts. REQUIRES:
-  // they are blocked in all others, or one of them may take them.
+  // Calls `on_signal` with each SIGTERM and SIGINT, on a thread of its own, as long as this object
+  // lives. Blocks the signals in the calling thread, and so in threads that it starts. REQUIRES:
+  // all other threads block them, because otherwise one of these may take them.
   explicit SignalThread(std::function<void(int)> on_signal);
-  // Nothing is called any more; the signals are blocked as they were before.
+  // Ends the calls, and restores the signal mask of the calling thread.
   ~SignalThread();
   SignalThread(const SignalThread&) = delete;
   SignalThread& operator=(const SignalThread&) = delete;

@@ -13,7 +13,7 @@ namespace {
 
 using std::chrono::seconds;
 
-// Signals to this process; the test has no thread that does not block them.
+// Sends signals to this process; all threads of the test block them.
 class SignalThreadTest : public ::testing::Test {
  protected:
   void Expect(int number) {

@@ -1,5 +1,5 @@
-// Structs of the C interface that begin with their size: those of programs that are older or newer
-// than this library are read and written only as far as both sides know them.
+// Structs of the C interface that begin with their size. If the program is older or newer than this
+// library, the library reads and writes them only as far as both sides know them.
 #pragma once
 
 #include <algorithm>
@@ -13,9 +13,9 @@
 
 namespace byteps::session {
 
-// The size of a struct when it was first published: no program has a smaller one. Never changed. A
-// new field goes to the end, and never to where an older edition had padding: its programs have
-// anything there.
+// The size of a struct when it was first published. No program has a smaller one, and it never
+// changes. A new field goes to the end, and never to the place of an older edition's padding, where
+// its programs may have any bytes.
 template <typename Struct>
 struct SizedStruct;
 template <>
@@ -57,11 +57,12 @@ static_assert(std::has_unique_object_representations_v<byteps_request> &&
                   std::has_unique_object_representations_v<byteps_result>,
               "padding cannot be told from a field of a later edition");
 
-// More than any edition will have; what is not initialized is likely to say more.
+// The limit is more than any edition will have; a size that is not initialized is likely to be
+// larger.
 inline constexpr size_t kStructBytesMax = 65536;
 
-// Whether a struct can have the size that it says. REQUIRES: `from` may be read so far as to its
-// size.
+// Checks that a struct can have the size that it names. REQUIRES: `from` may be read as far as its
+// size field.
 template <typename Struct>
 Status CheckSize(const Struct& from) {
   using Sized = SizedStruct<Struct>;
@@ -76,8 +77,8 @@ Status CheckSize(const Struct& from) {
               "), as BYTEPS_INIT(" + name + ") in C and {} in C++ do"};
 }
 
-// `from` as this library knows it: what its program does not know is zero. kInvalidArgument if it
-// sets what this library does not know.
+// Returns `from` as a struct of this library: fields that its program does not know are zero.
+// kInvalidArgument: it sets a field that this library does not know.
 template <typename Struct>
 Result<Struct> ReadSized(const Struct& from) {
   Status checked = CheckSize(from);
@@ -97,8 +98,8 @@ Result<Struct> ReadSized(const Struct& from) {
                     "or leave that field zero");
 }
 
-// Writes `own` to `*to` as far as it reaches, and zero to what this library does not know; the size
-// that `*to` says stays. REQUIRES: CheckSize(*to).ok().
+// Writes `own` to `*to` as far as `*to` reaches, and zero to fields that this library does not
+// know. The size in `*to` stays. REQUIRES: CheckSize(*to).ok().
 template <typename Struct>
 void WriteSized(const Struct& own, Struct* to) {
   const size_t size = to->struct_size;

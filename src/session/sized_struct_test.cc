@@ -7,7 +7,7 @@
 namespace byteps::session {
 namespace {
 
-// As a later edition of the header has it.
+// The struct of a later edition of the header.
 struct LaterRequest {
   byteps_request request;
   int64_t later = 0;
@@ -17,7 +17,7 @@ struct LaterResult {
   int64_t later = 77;
 };
 
-// A struct that says another size than this header's; the memory is as large as it says.
+// Makes a struct that names another size than this header's; the memory has that size.
 template <typename Struct>
 Struct OfSize(size_t size) {
   Struct made{};
@@ -43,7 +43,7 @@ TEST(SizedStructTest, ASizeThatCannotBeIsSaid) {
   }
 }
 
-// These numbers are those of published headers: a change breaks programs.
+// These are the numbers of published headers: a change breaks programs.
 TEST(SizedStructTest, TheFirstSizesStayAsTheyWere) {
   EXPECT_EQ(SizedStruct<byteps_request>::kBytesMin, 64u);
   EXPECT_EQ(SizedStruct<byteps_result>::kBytesMin, 40u);

@@ -21,7 +21,7 @@ SpeedMeter::Sample SampleOf(uint64_t bytes, SpeedMeter::Clock::time_point begun,
 
 }  // namespace
 
-// The rate is over the time that really passed, not over the nominal window.
+// Divides by the time that really passed, and not by the nominal window.
 void SpeedMeter::FinishWindow(const Moment& now) {
   if (begun_ == Clock::time_point() || now.at - begun_ < kWindow) return;
   finished_.push_back(SampleOf(bytes_, begun_, now));

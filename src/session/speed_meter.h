@@ -1,5 +1,5 @@
-// How many bytes operations moved, in windows of a fixed length. Their length is that of the steady
-// clock: somebody may set the other one. Thread-safe.
+// Counts the bytes that operations moved, in windows of a fixed length. The steady clock measures
+// the length, because somebody may set the other clock. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -30,8 +30,8 @@ class SpeedMeter {
 
   void Count(uint64_t bytes, const Moment& now);
 
-  // The oldest finished window, which is then forgotten; without one, what the present window has
-  // so far.
+  // Returns the oldest finished window and forgets it. Without one, returns the present window so
+  // far.
   Sample Take(const Moment& now);
 
  private:

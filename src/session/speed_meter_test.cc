@@ -7,7 +7,7 @@ namespace {
 
 using std::chrono::seconds;
 
-// So long after the beginning, by both clocks; `set`: by how much somebody has set the other one.
+// Returns a moment after the beginning. `set`: by how much somebody has set the wall clock.
 SpeedMeter::Moment At(seconds passed, seconds set = seconds(0)) {
   return {SpeedMeter::Clock::time_point(seconds(5) + passed),
           std::chrono::system_clock::time_point(seconds(1000) + passed + set)};

@@ -6,7 +6,7 @@
 namespace byteps::session {
 namespace {
 
-// Longer limits are none, and their end would lie beyond what a clock can count.
+// A longer limit counts as none, because its end would lie beyond the range of the clock.
 constexpr milliseconds kNoLimit = std::chrono::hours(24 * 365 * 100);
 
 }  // namespace
@@ -32,8 +32,8 @@ Progress StartedOperation::progress() {
 }
 
 Status StartedOperation::Wait(milliseconds limit) {
-  // Without a limit of its own the wait still looks around now and then; the engine ends every
-  // operation at last.
+  // Without a limit of its own the wait still wakes now and then; the engine ends every operation
+  // at last.
   bool limited = limit.count() >= 0 && limit < kNoLimit;
   auto deadline = std::chrono::steady_clock::now() + (limited ? limit : milliseconds(0));
   if (helpers_ != nullptr && limit.count() != 0) {

@@ -1,7 +1,7 @@
-// One operation that a user has started: whether it has ended, and what it brought.
+// One operation that a user has started, and its outcome.
 //
-// Thread-safe. Shared by the session's table, the engine and whoever waits, whichever lets go last:
-// who waits needs no session meanwhile.
+// Thread-safe. The session's table, the engine and waiting threads share it, and any of them may
+// let go last. So a waiting thread needs no session.
 #pragma once
 
 #include <condition_variable>
@@ -19,38 +19,40 @@
 
 namespace byteps::session {
 
-// Whose contributions are in every part of a result, the lowest rank first; nobody's when the
-// operation failed. `own`: this process's rank, which is all of them in a job of one.
+// Returns the ranks whose contributions are in every part of a result, the lowest first; none if
+// the operation failed. `own`: this process' rank, which is the only one in a job of one.
 std::vector<uint32_t> RanksIn(const protocol::Outcome& outcome, uint32_t own);
 
 enum class Progress : uint8_t { kRunning, kDone, kFailed };
 
 class StartedOperation {
  public:
-  // `completion`: what the user wants to be called, or null. `helpers`: of the engine that it is
-  // submitted to, or null.
+  // `completion`: the user's function to call at the end, or null. `helpers`: those of the
+  // operation's engine, or null.
   explicit StartedOperation(std::unique_ptr<Completion> completion,
                             std::shared_ptr<Helpers> helpers = nullptr)
       : helpers_(std::move(helpers)), completion_(std::move(completion)) {}
 
-  // It has ended: everybody who waits comes back. Returns what is to be called now, or null.
-  // REQUIRES: called once. Does not block and needs no memory.
+  // Ends the operation and wakes all threads that wait. Returns the completion to call now, or
+  // null. Does not block and needs no memory. REQUIRES: called once.
   std::unique_ptr<Completion> End(protocol::Outcome outcome);
 
-  // Before it is submitted: what a timeline says of it, but for its end.
+  // Keeps the operation's entry for a timeline, except for its end. REQUIRES: the operation is not
+  // submitted yet.
   void Record(const runtime::TimelineEntry& entry) {
     entry_ = std::make_unique<const runtime::TimelineEntry>(entry);
   }
-  // Null: no timeline has it.
+  // Returns the entry; null if no timeline has the operation.
   const runtime::TimelineEntry* entry() const { return entry_.get(); }
 
   Progress progress();
 
-  // Blocks until it has ended or `limit` (negative: none) is over, then kDeadlineExceeded; helps
-  // the engine meanwhile. Returns how it ended.
+  // Blocks until the operation has ended, and helps the engine meanwhile. Returns how it ended.
+  // kDeadlineExceeded: `limit` (negative: none) is over.
   Status Wait(milliseconds limit);
 
-  // What it brought; null while it runs. Valid and unchanged as long as this object.
+  // Returns the outcome; null while the operation runs. Valid and unchanged as long as this object
+  // lives.
   const protocol::Outcome* outcome();
 
  private:
@@ -58,7 +60,7 @@ class StartedOperation {
   Mutex mutex_;
   std::condition_variable changed_;
   bool ended_ BYTEPS_GUARDED_BY(mutex_) = false;
-  protocol::Outcome outcome_ BYTEPS_GUARDED_BY(mutex_);  // nobody changes it once `ended_`
+  protocol::Outcome outcome_ BYTEPS_GUARDED_BY(mutex_);  // does not change once `ended_`
   std::unique_ptr<Completion> completion_ BYTEPS_GUARDED_BY(mutex_);
   std::unique_ptr<const runtime::TimelineEntry> entry_;
 };

@@ -10,7 +10,7 @@
 namespace byteps::session {
 namespace {
 
-// On a path that loses packets it keeps its rate, where others shrink it
+// This congestion control keeps its rate on a path that loses packets, where others shrink it
 // (docs/decisions/0034-long-paths.md).
 constexpr const char* kLongPathCongestion = "bbr";
 
@@ -24,7 +24,7 @@ transport::TcpOptions TcpOptionsOf(const config::Options& options, Log& log) {
     tcp.congestion_control = options.tcp_congestion;
   }
   tcp.long_path = plan::kLongPath;
-  // Shared: each loop has a copy of the options.
+  // The teller is shared, because each loop has a copy of the options.
   tcp.on_long_path = [&log, teller = std::make_shared<LongPathNews>()](const auto& path) {
     const std::optional<LongPathNews::Line> line = teller->On(path);
     if (!line.has_value()) return;

@@ -1,4 +1,4 @@
-// What this process asks of TCP, and what it says of its long paths.
+// The TCP options of this process, and its log lines about long paths.
 #pragma once
 
 #include <atomic>
@@ -11,11 +11,11 @@
 
 namespace byteps::session {
 
-// `log` outlives what is made with them.
+// Makes the options. `log` must outlive all objects that are made with them.
 transport::TcpOptions TcpOptionsOf(const config::Options& options, Log& log);
 
-// A process says once that it has a long path with the congestion control of long paths, and once
-// that it has one without: the others are mostly like the first. Thread-safe.
+// Writes one line for the first long path with the congestion control of long paths, and one for
+// the first path without it, because further paths are mostly like the first. Thread-safe.
 class LongPathNews {
  public:
   struct Line {

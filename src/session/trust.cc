@@ -5,7 +5,8 @@
 namespace byteps::session {
 namespace {
 
-// A worker that is alone, or whose job is in the memory of one machine, has no port.
+// Returns whether this process has ports. A worker that is alone, or whose job is in the memory of
+// one machine, has none.
 bool HasPorts(const config::Options& options) {
   return options.role != Role::kWorker || config::IsDistributed(options);
 }

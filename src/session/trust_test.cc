@@ -42,7 +42,7 @@ TEST(TrustTest, OnALoopbackAddressAJobIsOfOneUserForEachRole) {
   }
 }
 
-// A name may stand for a loopback address here, and for another one on other machines.
+// A name may stand for a loopback address here, and for another address on other machines.
 TEST(TrustTest, EverywhereElseAJobWithoutASecretHasNoProof) {
   for (const std::string root : {"10.0.0.1", "node1", "0.0.0.0", "::"}) {
     for (Role role : {Role::kWorker, Role::kServer, Role::kCoordinator}) {

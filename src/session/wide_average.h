@@ -1,6 +1,7 @@
-// An average of integers of less than 64 bits, in a job whose machines sum first: the sum of a
-// machine may need more bits than the integers have, and the owner divides later. So the operation
-// exchanges int64, and its result is narrowed, which is exact: an average lies among the inputs.
+// Averages integers of less than 64 bits in a job whose machines sum first. The sum of a machine
+// may need more bits than the integers have, and the owner divides later. So the operation
+// exchanges int64 and then narrows its result. That is exact, because an average lies among the
+// inputs.
 //
 // One thread at a time.
 #pragma once
@@ -16,14 +17,14 @@ class WideAverage {
  public:
   static bool IsNeededFor(const wire::TensorSpec& spec);
 
-  // Makes the operation one of int64 with memory of this object, which outlives it. The spec's
-  // detail tells the integers' own type, so ranks whose types differ still disagree. REQUIRES:
-  // the operation needs it and may begin; its output has so many elements.
+  // Makes the operation use int64 and memory of this object, which must outlive it. The spec's
+  // detail names the integers' own type, so ranks with different types still disagree. REQUIRES:
+  // the operation needs widening and may begin; its output has `output_elements` elements.
   WideAverage(protocol::Operation& operation, uint64_t output_elements);
   WideAverage(const WideAverage&) = delete;
   WideAverage& operator=(const WideAverage&) = delete;
 
-  // The operation has ended well: the caller's output gets the result.
+  // Writes the result to the caller's output. REQUIRES: the operation has ended well.
   void Narrow() const;
 
  private:

@@ -39,7 +39,8 @@ TEST(WideAverageTest, AveragesOfSmallIntegersNeedIt) {
   EXPECT_TRUE(WideAverage::IsNeededFor(spec));
 }
 
-// What a rank exchanges, and what its user gets of a result that is the input backwards.
+// Checks the values that a rank exchanges, and the values that its user gets if the result is the
+// input backwards.
 template <typename Integer, size_t kCount>
 void ExpectExact(DataType type, std::array<Integer, kCount> values) {
   protocol::Operation operation;
@@ -67,7 +68,7 @@ TEST(WideAverageTest, WhatIsExchangedAndWhatTheUserGetsIsExact) {
   ExpectExact<uint8_t, 2>(DataType::kUint8, {0, 255});
 }
 
-// A page behind the input cannot be read: a copy that goes on ends the process.
+// The page behind the input cannot be read, so a copy that goes too far ends the process.
 TEST(WideAverageTest, NothingIsReadBehindTheInput) {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   void* memory =

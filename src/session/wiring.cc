@@ -31,17 +31,18 @@
 namespace byteps::session {
 namespace {
 
-// Connecting to the shards follows the start and is quick.
+// The limit of connecting to the shards, which follows the start and is quick.
 constexpr Duration kConnectShardsLimit = seconds(30);
 
-// Nothing is decided when a member takes the coordinator for lost too early; it only connects anew.
+// A member that takes the coordinator for lost too early does no harm: it only connects anew.
 constexpr int64_t kCoordinatorSilenceMs = 3000;
 
-// The carrier of a machine carries until its other workers have left: it waits longer than a worker
-// that is a member by itself.
+// The carrier of a machine carries until its other workers have left, so it waits longer than a
+// worker that is a member by itself.
 constexpr Duration kCarrierLeaveLimit = seconds(60);
 
-// Of the secret, but not what proves it: whoever had the one would not have the other.
+// Derives the key from the secret, but not in the way of the proofs: knowing one does not give the
+// other.
 transport::TlsKey TlsKeyOf(const config::Options& options) {
   return {options.job_id,
           Proof(options.job_secret, "byteps tls", std::as_bytes(std::span(options.job_id)), {})};
@@ -94,8 +95,8 @@ wire::Join JoinOf(const config::Options& options, uint64_t incarnation) {
   return join;
 }
 
-// A wish for addresses is checked before the job starts; without one the connection to the
-// coordinator decides.
+// Checks the options that choose addresses before the job starts. Without such options the
+// connection to the coordinator decides.
 Result<std::vector<std::string>> AnnouncedHosts(const config::Options& options,
                                                 const NetworkPlan& plan,
                                                 const HostNetwork& network) {
@@ -130,7 +131,7 @@ Status ServeAsCoordinator(const config::Options& options, Log& log) {
   process.address = transport::FormatHostPort(transport::ListenHost(options.root_host),
                                               static_cast<uint16_t>(options.root_port));
   process.identity = IdentityOf(options, RandomIncarnation());
-  // A launcher that starts everything also says how many workers a machine has.
+  // A launcher that starts everything also tells how many workers a machine has.
   const MachineLayout layout = config::LayoutOf(options);
   process.protocol.worker_machines = static_cast<uint32_t>(layout.workers());
   if (layout.largest() > 1) process.protocol.local_sizes = layout.sizes();
@@ -221,7 +222,7 @@ Result<runtime::StartedEngine> StartInMachine(std::unique_ptr<transport::Transpo
   machine.job = options.job_id;
   machine.secret = options.job_secret;
   machine.version = kVersion;
-  // Jobs side by side need not have ids of their own, but coordinators.
+  // Jobs on the same machines need not have ids of their own, but they have different coordinators.
   machine.machine = std::to_string(options.worker_id) + " of " + config::RootAddress(options);
   machine.local_rank = static_cast<uint32_t>(options.local_rank);
   machine.local_size = static_cast<uint32_t>(options.local_size);
@@ -232,13 +233,14 @@ Result<runtime::StartedEngine> StartInMachine(std::unique_ptr<transport::Transpo
   return machine::StartMachineWorker(std::move(transport), std::move(worker), machine, log);
 }
 
-// Of workers that share memory one has the lanes of all.
+// Returns whether this worker has lanes. If workers share memory, one of them has the lanes of all.
 bool HasLanes(const config::Options& options) {
   return !config::IsOneOfMachine(options) ||
          static_cast<uint32_t>(options.local_rank) == machine::kCarrierRank;
 }
 
-// Once for a machine. Who has asked for one member shall hear of it.
+// Tells once for each machine why its workers are not one member. A user who has asked for one
+// member gets a warning.
 void TellWhyApart(const config::Options& options, const std::string& why, Log& log) {
   if (options.local_rank != 0) return;
   constexpr std::string_view kWhat = "each worker of this machine is a member of the job by itself";
@@ -311,7 +313,8 @@ Result<runtime::StartedEngine> MakeEngine(const config::Options& options,
     }
   }
   worker.operation_limit = seconds(config::OperationTimeout(options));
-  // The coordinator gives up first and says who is missing; this limit is for a silent one.
+  // The coordinator gives up first and names the missing processes; this limit is for a silent
+  // coordinator.
   worker.start_limit = 2 * seconds(options.start_timeout_s) + kConnectShardsLimit;
   worker.go_on = std::move(go_on);
   auto transport = MakeTransport(options, log);

@@ -1,5 +1,5 @@
-// Where the parts are put together: options become transports, engines and processes. Nothing else
-// knows both the configuration and the runtime.
+// Puts the parts together: options become transports, engines and processes. Nothing else knows
+// both the configuration and the runtime.
 #pragma once
 
 #include <functional>
@@ -13,18 +13,18 @@
 
 namespace byteps::session {
 
-// A log for this process, named by its role until it knows its number.
+// Makes a log for this process, named by its role until it knows its number.
 std::unique_ptr<Log> MakeLog(const config::Options& options);
 
-// The engine of a worker: alone, or in a job. Blocks until the job has started, or until `go_on` is
-// not null and returns false (runtime::WorkerEngineOptions). `timeline` hears of its pieces, and
-// outlives it.
+// Makes the engine of a worker, alone or in a job. Blocks until the job has started, or until
+// `go_on` is not null and returns false (runtime::WorkerEngineOptions). `timeline` gets the times
+// of its pieces, and must outlive it.
 Result<runtime::StartedEngine> MakeEngine(const config::Options& options,
                                           std::function<bool()> go_on,
                                           runtime::TimelineLog& timeline, Log& log);
 
 // Runs a server or the coordinator, as the options say. Blocks until the job is over, or until
-// SIGTERM or SIGINT, which it takes over from the process for that time.
+// SIGTERM or SIGINT comes; it takes these signals over from the process for that time.
 Status Serve(const config::Options& options);
 
 }  // namespace byteps::session

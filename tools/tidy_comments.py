@@ -12,6 +12,7 @@ BANNED = (
 # Only these folders, without the folders in them, are written that way yet.
 FOLDERS = (
     "apps",
+    "python/bindings",
     "src/base",
     "src/config",
     "src/kernels",

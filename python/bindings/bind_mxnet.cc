@@ -20,7 +20,7 @@ namespace byteps::python {
 namespace nb = nanobind;
 namespace {
 
-// The engine of the MXNet that this process has loaded. Any thread.
+// Starts exchanges in the engine of the MXNet that this process has loaded. Any thread.
 class MxnetEngine {
  public:
   explicit MxnetEngine(const std::string& library) {
@@ -35,9 +35,9 @@ class MxnetEngine {
     Find(loaded, "MXGetLastError", functions_.get_last_error);
   }
 
-  // Pushes an exchange that overwrites `array`. With a `gate`, the exchange of the array `after`,
-  // it starts only if that has succeeded, also when somebody has read its error by then. Returns
-  // its own gate.
+  // Pushes an exchange that overwrites `array`. A `gate` belongs to the exchange of the array
+  // `after`: the new exchange starts only if that one has succeeded, even if somebody has read its
+  // error by then. Returns the gate of the new exchange.
   std::shared_ptr<Outcome> Push(uintptr_t session, uintptr_t array, uintptr_t after,
                                 const std::shared_ptr<Outcome>& gate, const std::string& name,
                                 int operation, int dtype, const std::vector<int64_t>& shape,
@@ -53,7 +53,7 @@ class MxnetEngine {
                           .process_set = process_set,
                           .detail = detail,
                           .atomic = atomic};
-    const WithoutInterpreter released;  // the engine may run it here and now
+    const WithoutInterpreter released;  // the engine may run the call inside push_async
     mxnet::ArrayHandle copy = nullptr;
     Check(functions_.shallow_copy(reinterpret_cast<mxnet::ArrayHandle>(array), &copy));
     auto call = std::make_unique<std::shared_ptr<MxnetCall>>(
@@ -63,7 +63,7 @@ class MxnetEngine {
     auto* read = reinterpret_cast<mxnet::ArrayHandle>(after);
     const int read_count = gate == nullptr ? 0 : 1;
     const mxnet::Context context{mxnet::kCpu, 0};
-    // MXNet has the call now, also if it refuses it: MxnetCall::Delete deletes it.
+    // MXNet owns the call now, even if it refuses it: MxnetCall::Delete deletes it.
     Check(functions_.push_async(&MxnetCall::Run, call.release(), &MxnetCall::Delete, &context,
                                 &read, read_count, &copy, 1, &mxnet::kAsynchronous, priority,
                                 name.c_str(), false));

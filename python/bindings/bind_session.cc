@@ -31,26 +31,27 @@ namespace byteps::python {
 namespace nb = nanobind;
 namespace {
 
-// How long a wait stays away from the interpreter: the delay with which Ctrl-C is seen. The wait
-// itself ends at once when the operation does.
+// A wait stays away from the interpreter for so long at a time, so Ctrl-C may come so late. The
+// wait itself ends at once when the operation does.
 constexpr int64_t kSignalCheckMs = 100;
 
-// Of a timeline.
+// The most entries of a timeline that are taken at once.
 constexpr size_t kEntriesAtOnce = 4096;
 
-// What Python has of an object that threads without Python have, too: these need no interpreter to
-// let go of it.
+// Python's reference to an object that threads without Python share. These threads can let go of
+// the object without the interpreter.
 template <typename T>
 struct Shared {
   const std::shared_ptr<T> own = std::make_shared<T>();
 };
 
-// What one thread waits in to open a session, and another one may break off. Any thread.
+// The opening of a session, in which one thread waits and which another one may break off. Any
+// thread.
 class Opening {
  public:
   void BreakOff() { go_on_ = false; }
 
-  // For byteps_open_while. Without the interpreter, which may be ending.
+  // Answers byteps_open_while. Does not need the interpreter, which may be ending.
   static int Ask(void* opening) noexcept { return static_cast<Opening*>(opening)->go_on_ ? 1 : 0; }
 
  private:
@@ -58,7 +59,8 @@ class Opening {
 };
 
 // Owns a byteps_session. Any thread; methods that block release the interpreter lock. A process
-// that was forked after the session was opened owns nothing: the threads stayed with the parent.
+// that was forked after the session was opened owns nothing, because the threads stayed with the
+// parent.
 class Session {
  public:
   Session(const std::vector<std::string>& settings, Opening& opening) : process_(getpid()) {
@@ -80,8 +82,8 @@ class Session {
     byteps_close(session_);
   }
 
-  // For engines of frameworks, which start operations without Python. The library knows when it has
-  // been closed.
+  // Returns the session for engines of frameworks, which start operations without Python. The
+  // library knows whether it is closed.
   uintptr_t address() const { return reinterpret_cast<uintptr_t>(session_); }
 
   int32_t rank() const { return byteps_rank(session_); }
@@ -139,8 +141,8 @@ class Session {
     return handle;
   }
 
-  // Blocks until all followers have started; raises how the first of them was refused. Returns
-  // whether that is so in time.
+  // Blocks until all followers have started, or the time is over. Returns whether they have. Raises
+  // the error of the first follower that was refused.
   bool WaitForFollowers(Shared<Followers>& shared, int64_t timeout_ms) {
     CheckProcess();
     const std::shared_ptr<Followers> followers = shared.own;
@@ -193,7 +195,7 @@ class Session {
       const bool last = timeout_ms >= 0 && timeout_ms <= kSignalCheckMs;
       const int64_t slice_ms = last ? timeout_ms : kSignalCheckMs;
       byteps_code code = WaitSlice(handle, slice_ms, &error);
-      // It may have ended since, while this thread waited for the interpreter.
+      // The operation may have ended while this thread waited for the interpreter.
       const bool ended = code == BYTEPS_DEADLINE_EXCEEDED && byteps_poll(session_, handle) != 0;
       if (ended) code = byteps_wait(session_, handle, 0, &error);
       if (code != BYTEPS_DEADLINE_EXCEEDED || ended || last) {
@@ -284,7 +286,7 @@ class Session {
     byteps_release(session_, handle);
   }
 
-  // Where it is, and whether other ranks read it there.
+  // Returns the address of the memory, and whether other ranks read it there.
   std::tuple<uintptr_t, bool> AllocShared(size_t size_bytes) {
     CheckProcess();
     byteps_shared_memory memory{};
@@ -341,13 +343,14 @@ class Session {
   }
 
   // Waits at most `slice_ms`. An operation can itself end with BYTEPS_DEADLINE_EXCEEDED, and it can
-  // end between the wait and the question whether it has: asking again tells how it really ended.
+  // end between the wait and the poll. So the caller waits again, without blocking, to learn how it
+  // really ended.
   byteps_code WaitSlice(uint64_t handle, int64_t slice_ms, byteps_error* error) {
     const WithoutInterpreter released;
     return byteps_wait(session_, handle, slice_ms, error);
   }
 
-  // Asks again when there are more than there was room for.
+  // Asks for ranks, and asks again if there was not enough room for them.
   template <typename Ask>
   std::vector<int32_t> Ranks(const Ask& ask) {
     std::vector<int32_t> ranks(static_cast<size_t>(size()));
@@ -385,7 +388,7 @@ void AddFollower(Shared<Followers>& followers, Shared<Ticket>& ticket, const std
                      ticket.own);
 }
 
-// Of the session at `address`, which may be closed: memory outlives it.
+// Frees memory of the session at `address`, which may be closed, because memory outlives it.
 void FreeShared(uintptr_t address, uintptr_t data) {
   const WithoutInterpreter released;
   byteps_free_shared(reinterpret_cast<byteps_session*>(address), reinterpret_cast<void*>(data));

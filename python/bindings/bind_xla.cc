@@ -18,7 +18,7 @@ void BindXla(nb::module_& module) {
       .def_prop_ro("inputs", &XlaCall::inputs)
       .def_prop_ro("outputs", &XlaCall::outputs)
       .def("expect_rows", &XlaCall::ExpectRows, nb::arg("rows_of_ranks"));
-  // The name is what XLA looks for in a capsule.
+  // XLA looks for this name in a capsule.
   constexpr const char* kCapsule = "xla._CUSTOM_CALL_TARGET";
   module.attr("xla_handler") = nb::capsule(reinterpret_cast<void*>(&HandleXlaCall), kCapsule);
   module.attr("xla_keep") = nb::capsule(reinterpret_cast<void*>(&KeepOperands), kCapsule);

@@ -4,7 +4,7 @@
 
 namespace byteps::python {
 
-// Adds the class XlaCall and `xla_handler`, what XLA calls, to the module.
+// Adds the class XlaCall and `xla_handler`, which XLA calls, to the module.
 void BindXla(nanobind::module_& module);
 
 }  // namespace byteps::python

@@ -6,8 +6,8 @@
 
 namespace byteps::python {
 
-// Hears how an operation ended for which no Python code waits. A framework's call implements it.
-// Shared: by the session until it is over, and by Python as long as it looks at the call.
+// Learns how an operation ended for which no Python code waits. A framework's call implements it.
+// The session shares it until the operation is over, and Python as long as it looks at the call.
 class Ending : public std::enable_shared_from_this<Ending> {
  public:
   Ending() = default;
@@ -15,17 +15,17 @@ class Ending : public std::enable_shared_from_this<Ending> {
   Ending& operator=(const Ending&) = delete;
   virtual ~Ending() = default;
 
-  // The session has accepted the operation: Ended comes, on a thread of the library, perhaps before
-  // this returns.
+  // The session has accepted the operation. Ended will come on a thread of the library, perhaps
+  // before this returns.
   virtual void Accepted() = 0;
 
-  // The operation is over. Does not block and takes no interpreter lock. The handle is released
-  // after it: what it wants of the result it copies.
+  // The operation is over. Must not block or take the interpreter lock. The caller releases the
+  // handle afterwards, so this function copies the parts of the result that it needs.
   virtual void Ended(byteps_session* session, byteps_handle handle, byteps_code code) = 0;
 };
 
-// Starts an operation of which `ending` hears, as byteps_start does. If it is refused, `ending`
-// hears nothing.
+// Starts an operation like byteps_start, and tells `ending` how it ends. If the operation is
+// refused, `ending` gets no call.
 inline byteps_code StartFor(const std::shared_ptr<Ending>& ending, byteps_session* session,
                             byteps_request request, byteps_handle* handle, byteps_error* error) {
   struct Awaited {

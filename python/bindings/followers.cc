@@ -18,7 +18,8 @@ byteps_code Followers::Begin(byteps_session* session, const byteps_request& requ
   first_ = ticket;
   first_->Hold();
   for (const Follower& follower : followers_) follower.ticket->Hold();
-  // The thread comes first: without it the others would wait for operations that never start.
+  // Starts the thread first, because without it other ranks would wait for operations that never
+  // start.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -64,7 +65,7 @@ void Followers::Run(byteps_session* session) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return is_decided_; });  // Begin decides at once
   }
-  // The wait ends when the session does. A session that is closed refuses what comes then.
+  // The wait ends when the session does. A closed session refuses the operations that follow.
   const byteps_handle first = first_->handle();
   if (first != 0 && byteps_wait(session, first, -1, nullptr) == BYTEPS_OK) StartAll(session);
   End();

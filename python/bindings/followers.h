@@ -12,8 +12,8 @@
 
 namespace byteps::python {
 
-// Operations that start when another one has succeeded. A thread without Python starts them: they
-// need nobody who waits, and the thread does not mind when the interpreter ends. Any thread.
+// Operations that start when another one has succeeded. A thread without Python starts them, so no
+// thread of Python must wait for them, and the interpreter may end. Any thread.
 class Followers : public std::enable_shared_from_this<Followers> {
  public:
   Followers() = default;
@@ -23,15 +23,17 @@ class Followers : public std::enable_shared_from_this<Followers> {
   // REQUIRES: Begin was not called.
   void Add(Submission submission, std::shared_ptr<Ticket> ticket);
 
-  // Starts the first operation as byteps_start does. If it is refused, nothing else starts. Once
-  // only.
+  // Starts the first operation like byteps_start. If it is refused, no follower starts. Must be
+  // called once.
   byteps_code Begin(byteps_session* session, const byteps_request& request,
                     const std::shared_ptr<Ticket>& ticket, byteps_error* error);
 
-  // Blocks until all have started or no more will, at most so long; returns whether that is so.
+  // Blocks until all followers have started or no more will start, at most for `limit`. Returns
+  // whether that is so.
   bool WaitFor(std::chrono::milliseconds limit);
 
-  // How a start was refused, if one was. REQUIRES: WaitFor has returned true.
+  // Returns the error of a start that was refused, if there was one. REQUIRES: WaitFor has returned
+  // true.
   byteps_code problem(byteps_error* error);
 
  private:
@@ -42,7 +44,7 @@ class Followers : public std::enable_shared_from_this<Followers> {
 
   void Run(byteps_session* session);
   void StartAll(byteps_session* session);
-  // Lets go of everything: no more will start.
+  // Lets go of everything, so that no more followers start.
   void End();
 
   std::mutex mutex_;
@@ -51,7 +53,7 @@ class Followers : public std::enable_shared_from_this<Followers> {
   bool is_over_ = false;
   byteps_code problem_ = BYTEPS_OK;
   byteps_error problem_error_{};
-  // Unchanged while the thread runs.
+  // These do not change while the thread runs.
   std::shared_ptr<Ticket> first_;
   std::vector<Follower> followers_;
 };

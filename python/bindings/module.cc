@@ -7,7 +7,7 @@
 #include "python/bindings/tensorflow_kernels.h"
 
 NB_MODULE(_core, module) {
-  // Handles that a program never synchronized live until exit; that is no leak to report.
+  // Handles that a program never synchronized live until exit, which is no leak.
   nanobind::set_leak_warnings(false);
   byteps::python::BindXla(module);  // first: sessions take its class Ending
   byteps::python::BindTensorflow(module);

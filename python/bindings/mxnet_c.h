@@ -17,12 +17,12 @@ struct Context {
 
 constexpr int32_t kCpu = 1;
 
-// How the engine runs a function. An asynchronous one never blocks, so the engine calls it at once,
-// on whichever thread finds that everything before it is done.
+// The kind of a function that never blocks. The engine calls it at once, on any thread that finds
+// that everything before it is done.
 constexpr int kAsynchronous = 4;
 
-// What ends an operation of the engine. It is a temporary: whoever ends the operation later copies
-// it. The error is copied by the engine, which raises it where the result is read.
+// Ends an operation of the engine. It is a temporary, so code that ends the operation later copies
+// it. The engine copies the error, and raises it where the result is read.
 struct OnComplete {
   void (*callback)(void* engine, void* operation, const std::runtime_error* error);
   void* engine;
@@ -32,7 +32,7 @@ struct OnComplete {
 using Function = void (*)(void* run_context, void* on_complete, void* argument);
 using Deleter = void (*)(void* argument);
 
-// DLPack's tensor, up to what is used of it; the rest stands for its place.
+// DLPack's tensor, up to the last field that is used; the fields between keep their places.
 struct Tensor {
   void* data;
   Context context;
@@ -51,7 +51,8 @@ struct ManagedTensor {
   void (*deleter)(ManagedTensor*);
 };
 
-// 0 is success; after anything else `get_last_error` says why, on the same thread.
+// The functions return 0 for success; after another number `get_last_error` returns the reason, on
+// the same thread.
 struct Functions {
   int (*push_async)(Function function, void* argument, Deleter deleter, const Context* context,
                     ArrayHandle* read, int read_count, ArrayHandle* written, int written_count,

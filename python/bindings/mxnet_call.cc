@@ -39,8 +39,9 @@ void MxnetCall::Delete(void* argument) noexcept {
 
 void MxnetCall::Begin() {
   if (gate_ != nullptr && gate_->has_failed) {
-    // The engine would not have come here, had nobody read the error. A second one that nobody
-    // reads would end unrelated operations, with which MXNet shares scratch memory.
+    // Somebody has read the gate's error, because otherwise the engine would not run this. A second
+    // error that nobody reads would end unrelated operations, with which MXNet shares scratch
+    // memory.
     outcome_->has_failed = true;
     Succeed();
     return;
@@ -73,7 +74,7 @@ void MxnetCall::Ended(byteps_session* session, byteps_handle handle, byteps_code
 }
 
 bool MxnetCall::TakeMemory() {
-  // MXNDArrayGetData would wait for this very operation if the layout is oneDNN's.
+  // MXNDArrayGetData would wait for this operation itself if the layout is oneDNN's.
   return functions_.to_dlpack(array_, &memory_) == 0;
 }
 

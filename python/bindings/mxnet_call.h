@@ -10,27 +10,29 @@
 
 namespace byteps::python {
 
-// How an operation has ended. Whoever starts after it reads this; the engine keeps the order.
+// The outcome of an operation. The operation that starts after it reads this; the engine keeps the
+// order.
 struct Outcome : std::enable_shared_from_this<Outcome> {
   bool has_failed = false;
 };
 
 // One operation in MXNet's engine: an exchange that overwrites an array. The engine runs it when
-// everything before it that touches the array is done. It is over when the exchange is, or has
-// failed; then the engine goes on with what comes after it. No thread takes the interpreter lock.
+// everything before it that touches the array is done. The operation is over when the exchange is
+// over or has failed; then the engine goes on with the operations after it. No thread takes the
+// interpreter lock.
 class MxnetCall : public Ending {
  public:
-  // `array` is a copy of the user's handle, which this frees. If there is a `gate`, it is over when
-  // the engine runs this, which does nothing if it has failed.
+  // `array` is a copy of the user's handle, which this object frees. A `gate`, if there is one,
+  // must be over when the engine runs this operation, which does nothing if the gate has failed.
   MxnetCall(const mxnet::Functions& functions, byteps_session* session, Submission submission,
             mxnet::ArrayHandle array, std::shared_ptr<Outcome> gate,
             std::shared_ptr<Outstanding> outstanding);
   ~MxnetCall() override;
 
-  // What the engine calls; `argument` is a pointer to a shared pointer to the call.
+  // The engine calls it; `argument` is a pointer to a shared pointer to the call.
   static void Run(void* run_context, void* on_complete, void* argument) noexcept;
-  // The engine has done with `argument`, whether it has called Run or not: it does not if an
-  // operation before this one has failed.
+  // The engine needs `argument` no more. It has not called Run if an operation before this one has
+  // failed.
   static void Delete(void* argument) noexcept;
 
   const std::shared_ptr<Outcome>& outcome() const { return outcome_; }
@@ -39,9 +41,9 @@ class MxnetCall : public Ending {
   void Ended(byteps_session* session, byteps_handle handle, byteps_code code) override;
 
  private:
-  // Starts the exchange, or ends the operation with why it cannot start.
+  // Starts the exchange, or ends the operation with the reason why it cannot start.
   void Begin();
-  // Has the memory of the array, which exists only now; returns false if it is not plain.
+  // Takes the memory of the array, which exists only now. Returns false if the memory is not plain.
   bool TakeMemory();
   void LetGoOfMemory();
   void Succeed();

@@ -7,7 +7,7 @@
 
 namespace byteps::python {
 
-// Counts operations that somebody else's engine has and will end. Any thread.
+// Counts operations that a framework's engine has and will end. Any thread.
 class Outstanding {
  public:
   void Add() {
@@ -21,7 +21,8 @@ class Outstanding {
     changed_.notify_all();
   }
 
-  // Blocks until there are fewer than now, or none; at most so long. Returns how many there are.
+  // Blocks until there are fewer than now, or none, at most for `limit`. Returns how many there
+  // are.
   int64_t WaitForFewer(std::chrono::milliseconds limit) {
     std::unique_lock lock(mutex_);
     const int64_t before = count_;

@@ -5,7 +5,7 @@
 
 namespace byteps::python {
 
-// The texts as the C interface takes them; valid as long as `settings` is unchanged.
+// Returns the texts in the form of the C interface; valid as long as `settings` is unchanged.
 inline std::vector<const char*> PointersTo(const std::vector<std::string>& settings) {
   std::vector<const char*> pointers;
   pointers.reserve(settings.size());

@@ -4,8 +4,8 @@
 
 namespace byteps::python {
 
-// The numbers of errors that TensorFlow and XLA have in common. Python makes TensorFlow's
-// exceptions of these names of them.
+// The numbers of errors that TensorFlow and XLA have in common. Python turns them into TensorFlow's
+// exceptions of the same names.
 enum class StatusCode : int {
   kOk = 0,
   kUnknown = 2,
@@ -13,7 +13,7 @@ enum class StatusCode : int {
   kFailedPrecondition = 9
 };
 
-// The number that they have for such an error.
+// Returns the number of TensorFlow and XLA for this error.
 inline StatusCode StatusCodeOf(byteps_code code) {
   switch (code) {
     case BYTEPS_OK: return StatusCode::kOk;

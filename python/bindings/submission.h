@@ -9,8 +9,8 @@
 
 namespace byteps::python {
 
-// An operation as Python has described it, with its own copies of the texts: it may start later, on
-// a thread that knows nothing of Python.
+// An operation that Python has described. It has its own copies of the texts, because it may start
+// later, on a thread without Python.
 struct Submission {
   std::string name;
   int operation = 0;
@@ -27,7 +27,7 @@ struct Submission {
   bool atomic = false;
   int64_t limit_ms = 0;
 
-  // What byteps_start takes; valid as long as this is unchanged.
+  // Returns the request for byteps_start; valid as long as this object is unchanged.
   byteps_request Request() const {
     byteps_request request{};
     request.name = name.c_str();

@@ -89,7 +89,8 @@ std::optional<Api> Find() {
 }  // namespace
 
 const Api* FindApi() {
-  // TensorFlow calls kernels without a word of ours: they find its functions here. Never changed.
+  // TensorFlow calls kernels without data of this module, so they find its functions here. Never
+  // changed.
   static const std::optional<Api> api = Find();
   return api.has_value() ? &*api : nullptr;
 }

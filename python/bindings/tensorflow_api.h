@@ -83,8 +83,8 @@ struct Api {
   void (*delete_tensor)(Tensor*);
 };
 
-// Null if the process has not loaded TensorFlow, or if its version lacks a function. The first call
-// looks them up.
+// Returns null if the process has not loaded TensorFlow, or if its version lacks a function. The
+// first call looks the functions up.
 const Api* FindApi();
 
 }  // namespace byteps::python::tensorflow

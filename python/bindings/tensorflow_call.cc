@@ -120,7 +120,7 @@ std::vector<KernelRun::Place> KernelPart::inputs() const {
 
 uintptr_t KernelPart::Output(const std::vector<int64_t>& shape) {
   if (run_->kind() == Kind::kSame) return run_->output(number_);
-  run_->MakeOutput(1, {0});  // nobody asks whose rows they are
+  run_->MakeOutput(1, {0});  // no operation looks at the ranks of the rows
   return reinterpret_cast<uintptr_t>(run_->MakeOutput(0, shape));
 }
 

@@ -16,21 +16,21 @@
 namespace byteps::python::tensorflow {
 
 // TensorFlow gives a kernel the address of a std::function<void()> that is gone when the kernel
-// returns. So the kernel copies it. Its layout is libstdc++'s, not TensorFlow's;
-// `CanCopyDone` tells whether TensorFlow and this library agree about it.
+// returns, so the kernel copies it. Its layout is that of libstdc++, not of TensorFlow;
+// `CanCopyDone` returns whether TensorFlow and this library agree about it.
 using OwnDone = std::function<void()>;
 bool CanCopyDone(const Api& api);
 
-// What an operation of TensorFlow's does with its outputs.
+// The outputs of an operation of TensorFlow.
 enum class Kind {
   kSame,    // each output has the shape of its input
-  kRows,    // rows, and how many are of which rank; the second input says how many go to which
+  kRows,    // rows, and their number by rank; the second input has the number of rows for each rank
   kNumber,  // a number, without an input
 };
 
-// One run of a kernel: its tensors, which TensorFlow keeps until all parts of it are over. Then the
-// run tells TensorFlow, once. Any thread. Shared: by its parts, until the session and Python have
-// let go of them.
+// One run of a kernel: its tensors, which TensorFlow keeps until all parts of the run are over.
+// Then the run tells TensorFlow, once. Any thread. Its parts share it until the session and Python
+// have let go of them.
 class KernelRun {
  public:
   using Place = std::tuple<int, std::vector<int64_t>, uintptr_t>;  // type, shape, address
@@ -40,16 +40,17 @@ class KernelRun {
   KernelRun& operator=(const KernelRun&) = delete;
 
   // Takes the tensors, and makes the outputs of kSame, in the memory of the inputs if nobody else
-  // needs that. Returns what went wrong, or nothing. REQUIRES: called once, before the parts start.
+  // needs that. Returns the error, or an empty text. REQUIRES: called once, before the parts start.
   std::string TakeTensors();
 
   Kind kind() const { return kind_; }
   const std::vector<Place>& inputs() const { return inputs_; }
-  // Null if TensorFlow refuses.
+  // Makes an output. Returns null if TensorFlow refuses.
   void* MakeOutput(int number, const std::vector<int64_t>& shape);
   uintptr_t output(int number) const;
 
-  // One part is over, with an error unless the code is BYTEPS_OK. The last one ends the run.
+  // Notes that one part is over, with an error unless the code is BYTEPS_OK. The last part ends the
+  // run.
   void EndPart(byteps_code code, const std::string& message);
 
  private:
@@ -77,13 +78,14 @@ class KernelPart : public Ending {
   KernelPart(std::shared_ptr<KernelRun> run, int number, std::string text)
       : run_(std::move(run)), number_(number), text_(std::move(text)) {}
 
-  // What Python has said about the exchange when the operation was made.
+  // Returns the text with which Python made the operation.
   const std::string& text() const { return text_; }
-  // Of kSame the one tensor that this part exchanges.
+  // Returns the inputs; for kSame only the tensor that this part exchanges.
   std::vector<KernelRun::Place> inputs() const;
-  // The address of the output. Only kSame has it already; others get one of this shape.
+  // Returns the address of the output. Only kSame has an output already; other kinds get one of
+  // this shape.
   uintptr_t Output(const std::vector<int64_t>& shape);
-  // The operation brings rows, or a number: they become the outputs when it ends.
+  // Tells that the operation brings rows or a number, which become the outputs when it ends.
   void ExpectResult() { expects_result_ = true; }
 
   bool is_accepted() const { return is_accepted_; }

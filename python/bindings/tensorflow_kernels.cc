@@ -27,17 +27,17 @@ constexpr const char* kSameOperation = "BytepsExchange";
 constexpr const char* kRowsOperation = "BytepsRows";
 constexpr const char* kNumberOperation = "BytepsNumber";
 
-// An input without meaning, of which TensorFlow thinks that it changes. Without it, TensorFlow
-// would run an exchange of constants while it optimizes the graph, and again if that fails.
+// An input without meaning, which for TensorFlow may change. Without it, TensorFlow would run an
+// exchange of constants while it optimizes the graph, and again if that fails.
 constexpr const char* kGate = "gate: double";
 
-// What a kernel keeps of its operation.
+// A kernel's copy of the facts about its operation.
 struct Kernel {
   Kind kind;
   std::vector<std::string> texts;  // one for each part
 };
 
-// An owned status.
+// A status that this object owns.
 class OwnStatus {
  public:
   explicit OwnStatus(const Api& api) : api_(api), status_(api.make_status()) {}
@@ -80,7 +80,7 @@ void* CreateKernel(KernelConstruction* construction) {
 
 void DeleteKernel(void* kernel) { std::unique_ptr<Kernel>(static_cast<Kernel*>(kernel)); }
 
-// Has Python start the exchange. What it raises ends the part.
+// Lets Python start the exchange. An exception ends the part.
 void Begin(const nb::object& begin, const std::shared_ptr<KernelPart>& part) {
   try {
     begin(part);
@@ -112,7 +112,7 @@ void StartParts(const Kernel& kernel, const std::shared_ptr<KernelRun>& run) {
   for (const auto& part : parts) Begin(begin, part);
 }
 
-// Never blocks, but for the interpreter's lock.
+// Never blocks, except for the interpreter's lock.
 void Compute(void* kernel_pointer, KernelContext* context, Done* done) {
   const Kernel& kernel = *static_cast<const Kernel*>(kernel_pointer);
   const auto parts = static_cast<int>(kernel.texts.size());
@@ -182,7 +182,7 @@ void RegisterOperations(const Api& api, Status* status) {
   api.op_set_shape_inference(rows, &InferRows);
   api.register_op_definition(rows, status);
 
-  // Stateful, so that TensorFlow asks each time.
+  // The operation is stateful, so that TensorFlow runs it each time.
   OperationBuilder* number = api.make_op_definition_builder(kNumberOperation);
   api.op_add_attribute(number, "calls: list(string)");
   api.op_add_output(number, "number: int32");
@@ -198,7 +198,7 @@ void RegisterKernel(const Api& api, const char* operation, Status* status) {
   api.register_kernel_builder(operation, builder, status);
 }
 
-// What went wrong, or null.
+// Registers everything. Returns the error, or null.
 const char* Register() {
   const Api* api = FindApi();
   if (api == nullptr) return "this TensorFlow has no C interface for asynchronous kernels";
@@ -216,12 +216,13 @@ const char* Register() {
 
 namespace {
 
-// What TensorFlow's own XLA gives to custom calls. The name is one of C++, but it has no C++ types.
+// The function by which TensorFlow's own XLA gives its interface to custom calls. The name is
+// mangled, but the function has no C++ types.
 constexpr const char* kXlaLibrary = "libtensorflow_cc.so.2";
 constexpr const char* kXlaFunction = "_ZN3xla3ffi12GetXlaFfiApiEv";
 
-// Tells the XLA of the TensorFlow that the process has loaded of the custom call `name`. Returns
-// what is wrong, or nothing.
+// Registers the custom call `name` with the XLA of the TensorFlow that the process has loaded.
+// Returns the error, or an empty text.
 std::string RegisterWithXla(const std::string& name) {
   static constexpr char kPlatform[] = "Host";
   void* library = dlopen(kXlaLibrary, RTLD_NOW | RTLD_NOLOAD);

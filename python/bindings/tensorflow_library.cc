@@ -1,6 +1,6 @@
-// byteps/_tensorflow.so: what TensorFlow loads. It only has the module beside it, which Python has
-// loaded before, register the operations: TensorFlow gives Python those that are registered while
-// it loads a library.
+// byteps/_tensorflow.so, which TensorFlow loads. It only lets the module beside it, which Python
+// has loaded before, register the operations: TensorFlow gives Python the operations that are
+// registered while it loads a library.
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -22,7 +22,8 @@ const char* Register() {
   return function == nullptr ? "byteps._core is of another version" : function();
 }
 
-// TensorFlow cannot be told of an error here: byteps.tensorflow finds that operations are missing.
+// This code cannot report an error to TensorFlow; byteps.tensorflow finds that operations are
+// missing.
 [[maybe_unused]] const bool kIsRegistered = [] {
   const char* problem = Register();
   if (problem != nullptr) std::fprintf(stderr, "byteps.tensorflow: %s\n", problem);

@@ -6,15 +6,16 @@
 
 namespace byteps::python {
 
-// What has become of an operation that Python wants to start. Python has it before the start, and
-// the start itself fills it in: an exception of a signal handler, which Python raises between two
-// steps of its own, cannot lose the handle. Any thread.
+// The result of starting an operation. Python has the ticket before the start, and the start itself
+// fills it in. So an exception of a signal handler, which Python raises between two steps of its
+// own, cannot lose the handle. Any thread.
 class Ticket {
  public:
   // 0: the operation has not started.
   byteps_handle handle() const { return handle_.load(); }
 
-  // Whether a thread of this module still needs the operation: it will start it, or wait for it.
+  // Returns whether a thread of this module still needs the operation, to start it or to wait for
+  // it.
   bool is_held() const { return is_held_.load(); }
 
   void Hold() { is_held_.store(true); }

@@ -5,11 +5,12 @@
 
 namespace byteps::python {
 
-// Lets other threads have the interpreter as long as this lives.
+// Lets other threads have the interpreter as long as this object lives.
 //
-// Up to Python 3.13 a thread that wants the interpreter back while the interpreter ends is ended
-// with pthread_exit. That unwinds the stack, and a destructor that must not throw would end the
-// process with std::terminate. So the thread stays here for ever, as in Python from 3.14 on.
+// Up to version 3.13 Python calls pthread_exit in a thread that wants the interpreter back while
+// the interpreter ends. That unwinds the stack, and a destructor that must not throw would end the
+// process with std::terminate. So the thread stays here for ever, as it does in Python from 3.14
+// on.
 class WithoutInterpreter {
  public:
   WithoutInterpreter() noexcept : state_(PyEval_SaveThread()) {}

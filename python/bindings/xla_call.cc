@@ -37,7 +37,7 @@ std::string TextOf(const xla::Attributes& attributes) {
   return {};
 }
 
-// XLA asks which version of its interface a handler speaks before it makes calls.
+// Answers XLA, which asks for the version of a handler's interface before it makes calls.
 bool AnswerQuestion(const xla::CallFrame& frame) {
   for (xla::Extension* extension = frame.extensions; extension != nullptr;
        extension = extension->next) {

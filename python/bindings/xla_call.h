@@ -13,21 +13,21 @@
 
 namespace byteps::python {
 
-// One custom call of an XLA program: its buffers, which XLA keeps until the call is over. It is
-// over when it has failed, or when the operation that Python starts with it has ended.
+// One custom call of an XLA program: its buffers, which XLA keeps until the call is over. The call
+// is over when it has failed, or when the operation that Python starts with it has ended.
 class XlaCall : public Ending {
  public:
   using Place = std::tuple<int, std::vector<int64_t>, uintptr_t>;  // XLA's type, shape, address
 
   XlaCall(const xla::CallFrame& frame, xla::Future* future);
 
-  // The text that the program was compiled with.
+  // Returns the text with which the program was compiled.
   const std::string& text() const { return text_; }
   const std::vector<Place>& inputs() const { return inputs_; }
   const std::vector<Place>& outputs() const { return outputs_; }
 
-  // The operation brings so many rows from each rank, which are copied to the first output; other
-  // numbers of rows are an error. REQUIRES: called before the operation starts.
+  // Tells how many rows the operation brings from each rank. They are copied to the first output;
+  // other numbers of rows are an error. REQUIRES: called before the operation starts.
   void ExpectRows(std::vector<int64_t> rows_of_ranks) { expected_ = std::move(rows_of_ranks); }
 
   bool is_accepted() const { return is_accepted_; }
@@ -38,7 +38,7 @@ class XlaCall : public Ending {
   void Ended(byteps_session* session, byteps_handle handle, byteps_code code) override;
 
  private:
-  // Copies the rows; returns what is wrong with them, or nothing.
+  // Copies the rows. Returns the error, or an empty text.
   std::string TakeRows(byteps_session* session, byteps_handle handle);
   void Succeed();
 
@@ -54,12 +54,12 @@ class XlaCall : public Ending {
 // Starts the operation of a call, or fails it. Does not block.
 using BeginXlaCall = void (*)(const std::shared_ptr<XlaCall>& call);
 
-// Does what XLA wants of a handler: answers which version of the interface it speaks, or makes a
-// call and begins it. Returns why that was not possible, or null.
+// Serves as XLA's handler: answers with the version of its interface, or makes a call and begins
+// it. Returns the error, or null.
 xla::Error* AnswerXla(xla::CallFrame* frame, BeginXlaCall begin) noexcept;
 
-// The handler of a custom call that does nothing: XLA makes it when all its operands are there, and
-// keeps their memory until then.
+// Serves as the handler of a custom call that does nothing. XLA makes the call when all its
+// operands are there, and keeps their memory until then.
 xla::Error* KeepOperands(xla::CallFrame* frame) noexcept;
 
 }  // namespace byteps::python

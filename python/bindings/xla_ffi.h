@@ -93,7 +93,7 @@ struct HandlerRegisterArguments {
   uint32_t traits;
 };
 
-// Functions that are not called here stand as plain pointers, for their place.
+// Functions that are not called here are plain pointers, which keep the places of the others.
 struct Api {
   size_t struct_size;
   Extension* extensions;

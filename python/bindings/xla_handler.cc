@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kBeginModule = "byteps.common.xla";
 
-// Has Python start the operation. What it raises ends the call.
+// Lets Python start the operation. An exception ends the call.
 void Begin(const std::shared_ptr<XlaCall>& call) {
   nb::gil_scoped_acquire acquire;
   try {

@@ -12,7 +12,7 @@ namespace {
 
 class AdmissionTest : public testing::Test {
  protected:
-  // How the visitor was answered; empty: not yet.
+  // Asks for the visitor. Its entry in `answers` stays empty until the visitor is answered.
   void Ask(Slot slot, uint64_t incarnation, uint32_t generation) {
     answers.emplace_back();
     size_t at = answers.size() - 1;

@@ -19,7 +19,7 @@ bool Answers::IsStable(const Answered& answered) const {
          piece->verdict.IsWithAll(answered.ref.round, parts_.members);
 }
 
-// The number up to which the answers to this member are stable.
+// Returns the number up to which the answers to this member are stable.
 uint64_t Answers::StableCount(Slot to) {
   return sent_[to].ForgetStable([this](const Answered& answered) { return IsStable(answered); });
 }
@@ -29,7 +29,7 @@ void Answers::Number(const Piece& piece, Slot to, wire::DataHeader& header) {
   header.epoch = parts_.view.epoch();
   header.generation = parts_.view.generation();
   header.count = sent.Add({header.ref, piece.since});
-  sent.NoteStableTold(StableCount(to));  // this one too, if it only confirms what is stable
+  sent.NoteStableTold(StableCount(to));  // also this one, if it only confirms a stable verdict
   header.unstable = static_cast<uint32_t>(header.count - sent.stable_told());
   header.home = piece.home;
   header.combine = piece.verdict.terms().combine;
@@ -76,8 +76,8 @@ void Answers::Confirm(const Piece& piece, const wire::PieceRef& ref, Slot to) {
   parts_.driver.SendAnswer(to, header, {}, {});
 }
 
-// The receipt is everybody of the tensor's process set in this view. Where the set is not known, or
-// not any more, it cannot be smaller than the receipt.
+// Returns whether the receipt is everybody of the tensor's process set in this view. A set that is
+// not known, or not any more, cannot be smaller than the receipt.
 bool Answers::IsEverybody(const Verdict& verdict) const {
   const Receipt& receipt = verdict.receipt();
   const Receipt& everybody = parts_.members.everybody();
@@ -89,7 +89,7 @@ bool Answers::IsEverybody(const Verdict& verdict) const {
 
 void Answers::SendWithReceipt(const Verdict& verdict, Slot to, wire::DataHeader& header,
                               ConstByteSpan bytes, const BufferRef& keep) {
-  // Who skips a view never learns who was in it.
+  // A member that skips a view never learns which members were in it.
   bool all = parts_.members.epoch(to) == parts_.view.epoch() && IsEverybody(verdict);
   if (all) return parts_.driver.SendAnswer(to, header, bytes, keep);
   // The receipt goes before the bytes.
@@ -106,8 +106,8 @@ void Answers::NoteStable(Time now) {
   if (!due_.has_value()) due_ = now + stable_after_;
 }
 
-// Answers carry the news; members that get none are told. One look later, so that a busy
-// connection carries nothing extra.
+// Answers carry the news of stability. A member that gets no answer is told. It is told one call
+// later, so that a busy connection carries nothing extra.
 void Answers::Tick(Time now) {
   if (!due_.has_value() || *due_ > now) return;
   due_.reset();

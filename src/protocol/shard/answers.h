@@ -1,5 +1,6 @@
-// The shard's answers to its members: each has a number on its connection, by which the member
-// acknowledges it and is told that its verdict is with everybody.
+// The shard's answers to its members. Each answer has a number on its connection. The member
+// acknowledges the answer by this number. By the same number it is told that every member has the
+// answer's verdict.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@
 
 namespace byteps::protocol {
 
-// What of a verdict goes to whom.
+// The part of a verdict's bytes that goes to a member.
 struct Portion {
   uint32_t offset = 0;
   uint32_t bytes = 0;
@@ -28,7 +29,7 @@ struct Portion {
 // One thread at a time; steady state allocates nothing.
 class Answers {
  public:
-  // What it works with; all of it outlives this.
+  // The objects that this class works with. All of them must outlive it.
   struct Parts {
     BufferPool& pool;
     Arithmetic& arithmetic;
@@ -41,27 +42,31 @@ class Answers {
   // `stable_after`: how long news of stability waits for an answer that could carry it.
   Answers(const Parts& parts, Duration stable_after) : parts_(parts), stable_after_(stable_after) {}
 
-  // The slots of the generation; `begins`: nobody has been answered yet.
+  // Sets the slots of the generation. `begins`: no member has been answered yet.
   void SetSlots(Slot slots, bool begins);
 
-  // A portion of the bytes of the piece's verdict. REQUIRES: they are in it; with a codec it is all
-  // or nothing.
+  // Sends a portion of the bytes of the piece's verdict. REQUIRES: the verdict has these bytes;
+  // with a codec it is all of them or none.
   void Send(const Piece& piece, const wire::PieceRef& ref, Slot to, const Portion& portion);
-  // The errors up to that round: whoever holds its last one can tell all to another owner.
-  // REQUIRES: the verdict is an error and covers the round.
+  // Sends the errors up to that round. A member that holds the last error of the row can tell all
+  // of them to another owner. REQUIRES: the verdict is an error and covers the round.
   void SendError(const Piece& piece, const wire::PieceRef& ref, Slot to, int32_t priority);
-  // Tells who has told a verdict under which number its stability will be told.
+  // Answers a member that has told a verdict. The answer has the number by which the member will be
+  // told that the verdict is stable.
   void Confirm(const Piece& piece, const wire::PieceRef& ref, Slot to);
 
-  // What the next answer to `from` was about that its acknowledgement of `number` stands for.
-  // More than was ever sent counts as all that had been sent by the first call.
+  // Returns the oldest answer to `from` that its acknowledgement of `number` acknowledges and that
+  // was not returned yet. A number that was never sent counts as the last number that had been sent
+  // at the first call.
   std::optional<Answered> NextAcknowledged(Slot from, uint64_t number) {
     return sent_[from].NextAcknowledged(number);
   }
   uint64_t sent(Slot to) const { return sent_[to].sent(); }
-  // `to` has been answered on this connection about this round, which it may not know to be stable.
+  // Returns whether `to` has been answered on this connection about this round. It may not know
+  // then that the round is stable.
   bool HasAnswered(Slot to, const wire::PieceRef& ref) { return sent_[to].Keeps(ref); }
-  // An answer with the piece's verdict has left for `to`, which may not have read it.
+  // Returns whether an answer with the piece's verdict has left for `to`, which may not have read
+  // it.
   bool IsUnderWay(const Piece& piece, Slot to) {
     return sent_[to].KeepsAny([&](const Answered& answered) {
       const wire::PieceRef& ref = answered.ref;
@@ -69,12 +74,12 @@ class Answers {
              answered.since == piece.since && piece.verdict.Covers(ref.round);
     });
   }
-  // The connection is gone; answers are counted from 1 again.
+  // Forgets the answers of a connection that is gone. The next connection counts from 1 again.
   void ForgetConnection(Slot from) { sent_[from].Restart(); }
 
-  // Something has become stable, which some member may not know.
+  // Notes that a verdict has become stable, which some member may not know.
   void NoteStable(Time now);
-  // When Tick has something to do next.
+  // Returns when Tick has something to do next.
   std::optional<Time> due() const { return due_; }
   void Tick(Time now);
 

@@ -61,7 +61,8 @@ TEST_F(AnswersTest, AnAnswerSaysHowManyAreNotWithEverybody) {
   EXPECT_EQ(room.driver.answers.back().header.unstable, 0u);
 }
 
-// It was the answer's then; what is kept of the piece now says nothing of that.
+// The earlier answers are from an earlier stay of the piece. The verdict kept now says nothing
+// about about it.
 TEST_F(AnswersTest, AnAnswerOfAnEarlierStayIsStable) {
   Piece& piece = room.Decide(7);
   piece.since = 9;

@@ -1,5 +1,5 @@
-// Payload is not piece: encoded contributions and verdicts through push, answer, repeat and
-// adoption, with a codec as simple as one can be.
+// The payload differs from the piece: encoded contributions and verdicts go through push, answer,
+// repeat and adoption, with the simplest codec.
 #include "src/protocol/codec_for_test.h"
 
 #include <gtest/gtest.h>
@@ -63,7 +63,7 @@ TEST_F(CodecTest, TheVerdictIsItsEncodedBytes) {
   }
 }
 
-// The sum is rounded once, when it is encoded: 256 + 1 + 1 in bfloat16, of which each alone is
+// The sum is rounded once, when it is encoded. In bfloat16 each single 1 of 256 + 1 + 1 would be
 // lost.
 TEST_F(CodecTest, TheSumItselfIsNotEncodedOnTheWay) {
   view = ViewFor(3, 1);
@@ -119,7 +119,7 @@ TEST_F(CodecTest, WhatCannotBeDecodedIsAnErrorForAll) {
   }
 }
 
-// A server that was started without it is no reason to lose a worker.
+// A server that was started without the codec is no reason to lose a worker.
 TEST_F(CodecTest, ACodecThatTheServerDoesNotHaveIsAnErrorForAll) {
   wire::DataHeader header = Header("ab");
   header.codec = 3;
@@ -149,7 +149,7 @@ TEST_F(CodecTest, ATypeThatTheCodecDoesNotEncodeIsAnErrorForAll) {
             "servers with the codecs of the workers, or give the tensor another codec");
 }
 
-// The next owner need not decode what is decided.
+// The next owner need not decode a decided piece.
 TEST_F(CodecTest, AVerdictIsAdoptedWithoutItsCodec) {
   view.epoch = 2;
   view.generation = 2;
@@ -178,7 +178,8 @@ TEST_F(CodecTest, WhatNoCorrectWorkerSendsIsRefused) {
             "push refused: worker 1 pushed with codec 0 where worker 0 pushed with codec 9");
 }
 
-// Who wants nothing of an encoded piece is answered after those who want it, without bytes.
+// A member that wants nothing of an encoded piece is answered without bytes, after the members that
+// want it.
 TEST_F(CodecTest, WhoWantsNothingIsSentNothing) {
   wire::DataHeader nothing = Header(Encoded(1));
   nothing.want_bytes = 0;

@@ -1,4 +1,4 @@
-// Contributors that speak for several ranks: averages count ranks, not contributors.
+// Contributors that speak for several ranks. Averages count ranks, not contributors.
 #include <gtest/gtest.h>
 
 #include "src/protocol/shard/room_for_test.h"
@@ -8,7 +8,7 @@
 namespace byteps::protocol {
 namespace {
 
-// Contributors of 2 and 1 ranks.
+// The contributors have 2 ranks and 1 rank.
 class ContributorsTest : public testing::TestWithParam<ShardMistake> {
  protected:
   ContributorsTest() {

@@ -1,5 +1,5 @@
-// The push or verdict of each member whose payload is being received, and what becomes of it when
-// it is here.
+// Per member: the push or verdict whose payload is being received, and what to do with it
+// afterwards.
 #pragma once
 
 #include <cstddef>
@@ -14,41 +14,41 @@
 namespace byteps::protocol {
 
 enum class Fate : uint8_t {
-  kContribution,  // lands in its round
-  kVerdict,       // is adopted
+  kContribution,  // the payload goes into its round
+  kVerdict,       // the shard adopts it
   kNoRoom,        // there is no memory for it: its round ends in an error
-  kRepeat,        // of what is decided or whole: read, and answered again if it is decided
-  kDropped,       // does not count
-  kPostponed,     // waits for its view
+  kRepeat,        // the round is decided or has it: read it, and answer again if decided
+  kDropped,       // it does not count
+  kPostponed,     // it waits for its view
 };
 
 struct Incoming {
   Fate fate = Fate::kDropped;
   wire::DataHeader header;
   size_t payload_bytes = 0;
-  BufferRef keep;             // where the payload lands; outlives the round that it was meant for
-  ByteSpan place;             // in `keep`; empty when nobody will look at the payload
-  uint64_t round_serial = 0;  // of the round that it contributes to
+  BufferRef keep;             // memory of the payload; outlives the round that the payload is for
+  ByteSpan place;             // in `keep`; empty if the payload is not used
+  uint64_t round_serial = 0;  // serial of the round that it contributes to
 };
 
 // One thread at a time; steady state allocates nothing.
 class Intake {
  public:
-  // The slots of the generation. `begins`: nothing is being received.
+  // Sets the slots of the generation. `begins`: no payload is being received.
   void SetSlots(Slot slots, bool begins) {
     if (begins) frames_.clear();
     frames_.resize(slots);
   }
 
   bool IsReceiving(Slot from) const { return frames_[from].receiving; }
-  // Where to write down what becomes of the next payload of `from`; it is empty.
-  // REQUIRES: !IsReceiving(from).
+  // Returns the empty entry for the next payload of `from`. The caller fills it in. REQUIRES:
+  // !IsReceiving(from).
   Incoming& Next(Slot from) {
     frames_[from].incoming.fate = Fate::kDropped;
     return frames_[from].incoming;
   }
-  // A header is here, and Next is filled in. Where its payload goes, also one that nobody will look
-  // at; valid until End.
+  // Returns where the payload goes, because its header is here and Next is filled in. A payload
+  // that is not used has a place, too. The place is valid until End.
   ByteSpan Begin(Slot from) {
     Frame& frame = frames_[from];
     frame.receiving = true;
@@ -60,13 +60,13 @@ class Intake {
     }
     return ByteSpan(frame.scratch.data(), frame.incoming.payload_bytes);
   }
-  // The payload is here, or will never come. What is returned is valid until Forget.
-  // REQUIRES: IsReceiving(from).
+  // Returns the entry of the payload, because the payload is here, or will never come. The entry is
+  // valid until Forget. REQUIRES: IsReceiving(from).
   const Incoming& End(Slot from) {
     frames_[from].receiving = false;
     return frames_[from].incoming;
   }
-  // Gives the memory back: nobody needs the last payload any more.
+  // Gives the memory of the last payload back, because it is not needed any more.
   void Forget(Slot from) {
     frames_[from].incoming.fate = Fate::kDropped;
     frames_[from].incoming.keep = BufferRef();

@@ -41,7 +41,8 @@ TEST(IntakeTest, WhatWasReceivedBeforeIsNothingToTheNextPayload) {
   EXPECT_EQ(intake.Next(0).fate, Fate::kDropped);
 }
 
-// A payload that is on its way when a view comes goes on; one of an earlier generation does not.
+// A payload that is on its way when a view comes goes on. A payload of an earlier generation does
+// not.
 TEST(IntakeTest, AViewLeavesWhatIsBeingReceivedAndAGenerationDoesNot) {
   Intake intake;
   intake.SetSlots(1, true);

@@ -31,7 +31,7 @@ void MemberReports::TakeResync(Slot from, uint64_t epoch) {
 
 void MemberReports::TakeJoined(Slot from, uint64_t number, ConstByteSpan bitmap) {
   RankSet ranks = RankSet::FromBitmap(bitmap);
-  if (ranks.empty() && !bitmap.empty()) return;  // nobody has
+  if (ranks.empty() && !bitmap.empty()) return;  // none of these ranks has joined
   parts_.members.NoteJoin(from, number, std::move(ranks));
   parts_.pieces.ForEach([&](Piece& piece) {
     if (!piece.verdict.stable()) parts_.rounds.Recount(piece);

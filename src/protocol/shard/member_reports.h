@@ -1,5 +1,5 @@
-// What members say besides pushes and verdicts: which answers have come, what all hold, that they
-// have said all, and that they have joined.
+// Takes the reports of members besides pushes and verdicts: the answers that have come, the
+// verdicts that all hold, that a member has said all it holds, and that it has joined.
 #pragma once
 
 #include <vector>
@@ -10,11 +10,11 @@
 
 namespace byteps::protocol {
 
-// No state of its own. One thread at a time. REQUIRES of all: the sender is a slot of the
+// No state of its own. One thread at a time. REQUIRES of all methods: the sender is a slot of the
 // generation, and the view of `epoch` is in force or was.
 class MemberReports {
  public:
-  // What it works with; all of it outlives this.
+  // The objects that this class works with. All of them must outlive it.
   struct Parts {
     const ShardView& view;
     Members& members;
@@ -25,13 +25,16 @@ class MemberReports {
   };
   explicit MemberReports(const Parts& parts) : parts_(parts) {}
 
-  // All answers to `from` up to this number have come; more than were sent: all.
+  // Notes that `from` has all answers up to this number. A number that was never sent counts as the
+  // last sent one.
   void TakeAck(Slot from, uint64_t number);
-  // `from` holds these verdicts, and all members do.
+  // Notes that `from` holds these verdicts, and that all members do.
   void TakeHave(Slot from, uint64_t epoch, const std::vector<wire::HeldPiece>& pieces);
-  // `from` has said all it holds of pieces that this shard owns since `epoch` or earlier.
+  // Notes that `from` has said all it holds of pieces that this shard owns since `epoch` or
+  // earlier.
   void TakeResync(Slot from, uint64_t epoch);
-  // `from` takes no part in rounds until this join is over.
+  // Notes that `from` takes no part in rounds until this join is over. `bitmap`: its ranks that
+  // have joined; empty: all of them.
   void TakeJoined(Slot from, uint64_t number, ConstByteSpan bitmap = {});
 
  private:

@@ -60,7 +60,7 @@ TEST_F(MemberReportsTest, AnOlderHaveDoesNotTakeBackALaterRound) {
   EXPECT_EQ(piece().verdict.round(), 3u);
 }
 
-// Of a piece that nobody else has owned, a have is for its sender alone.
+// If no other shard has owned the piece, a `have` counts only for its sender.
 TEST(MemberReportsOfOneShardTest, WhoHasAVerdictSaysSoOfItself) {
   Room room;
   const ShardRules& rules = ShardRules::Default();
@@ -83,8 +83,8 @@ TEST_F(MemberReportsTest, WhoJoinsIsAnsweredFromNoVerdictAnyMore) {
   EXPECT_TRUE(piece().verdict.stable()) << "it has no operation open, so it has this verdict";
 }
 
-// The second error was decided before the last one who holds the first had said so. Worker 1 never
-// comes to hold the second: it leaves.
+// The second error was decided before the last holder of the first had said so. Worker 1 never
+// comes to hold the second error, because it leaves.
 TEST_F(MemberReportsTest, AnErrorIsStableWhenAllHaveItWhateverFollowedIt) {
   for (Slot slot : {0u, 1u, 2u}) reports.TakeResync(slot, 2);
   EXPECT_TRUE(Abort(0, Header(1), "late").ok());
@@ -108,7 +108,8 @@ TEST_F(MemberReportsTest, AnErrorIsStableWhenAllHaveItWhateverFollowedIt) {
   EXPECT_EQ(stable(), Told{}) << "worker 1 has not the second";
 }
 
-// Its acknowledgement was lost with its connection; over the next one it tells what it holds.
+// The member's acknowledgement was lost with its connection. Over the next connection the member
+// tells what it holds.
 TEST_F(MemberReportsTest, WhoTellsAnEarlierErrorHoldsIt) {
   for (Slot slot : {0u, 1u, 2u}) reports.TakeResync(slot, 2);
   for (Slot slot : {0u, 1u, 2u}) EXPECT_TRUE(Abort(slot, Header(1), "late").ok());

@@ -5,7 +5,8 @@
 namespace byteps::protocol {
 
 void PieceReview::OnView(uint64_t old_epoch, Time now) {
-  // Answers about pieces that go away here count as stable, and may have held back news of others.
+  // Answers about pieces that leave this shard count as stable. They may have held back the news
+  // about other answers.
   parts_.answers.NoteStable(now);
   parts_.pieces.EraseIf([&](Piece& piece) {
     if (parts_.view.Stays(piece.tensor, piece.index, piece.home, old_epoch)) return false;
@@ -29,16 +30,16 @@ void PieceReview::Retire(const std::vector<TensorId>& tensors, uint64_t use) {
   ReviewRetired();
 }
 
-// A member may not know that all have the verdict, and tell it to the next owner; so that one
-// remembers that it is stable, as members do that know it.
+// A member may not know that all members have the verdict, and tell it to the next owner. So that
+// owner remembers that the verdict is stable. Members that know it remember it, too.
 void PieceReview::ReviewRetired() {
   parts_.pieces.ForEachOfRetired([&](Piece& piece) { ReleaseVoid(piece); });
   parts_.pieces.EraseSettled(
       [&](const Piece& piece) { return parts_.view.AlwaysMine(piece.since); });
 }
 
-// Of a round that failed with the name nobody waits: a member that has said all has no answer of it
-// to read but those that are under way.
+// No member waits for a round that failed with the name. A member that has said all it holds has no
+// answer of that round to read, except the answers that are under way.
 void PieceReview::ReleaseVoid(Piece& piece) {
   Verdict& verdict = piece.verdict;
   if (!parts_.pieces.IsVoid({piece.tensor, piece.index, verdict.round()})) return;

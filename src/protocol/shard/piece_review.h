@@ -1,5 +1,5 @@
-// Drops pieces that are no longer this shard's, or that nobody needs any more, and looks at all
-// others again when the members have changed.
+// Drops pieces that do not belong to this shard any more, or that no member needs any more. Looks
+// at all other pieces again when the members have changed.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ namespace byteps::protocol {
 // No state of its own. One thread at a time.
 class PieceReview {
  public:
-  // What it works with; all of it outlives this.
+  // The objects that this class works with. All of them must outlive it.
   struct Parts {
     const ShardView& view;
     const Attendance& attendance;
@@ -27,19 +27,21 @@ class PieceReview {
   };
   explicit PieceReview(const Parts& parts) : parts_(parts) {}
 
-  // A view of the same generation has come after that of `old_epoch`. Pieces that went to others
-  // are theirs, and what this shard knew of a piece before it went away and came back is worth
-  // nothing: others have decided about it meanwhile. What is complete without those who went is
-  // decided.
+  // Handles a view of the same generation that follows the view of `old_epoch`. Drops the pieces
+  // that went to other shards. Also drops a piece that went away and came back, because other
+  // shards have decided about it meanwhile. Decides each round that is complete without the members
+  // that are gone.
   void OnView(uint64_t old_epoch, Time now);
-  // The ranks disagree in this use about the name of the tensors: its rounds are dropped, and late
-  // pushes of them ignored. Verdicts of earlier rounds are kept until all members have them.
+  // Drops the rounds of this use of the tensors, because the ranks disagree in this use about their
+  // name. Late pushes for these rounds are ignored. Verdicts of earlier rounds are kept until all
+  // members have them.
   void Retire(const std::vector<TensorId>& tensors, uint64_t use);
-  // A member has said something: pieces of retired tensors are dropped if nobody needs them.
+  // Drops pieces of retired tensors that no member needs any more. Must be called after a member
+  // has said something.
   void ReviewRetired();
-  // All ranks have let go of these tensors.
+  // Forgets these tensors, because all ranks have let go of them.
   void OnForgotten(const std::vector<TensorId>& tensors);
-  // Nobody knows the others any more.
+  // Drops the other tensors in the range of `known`, because no member knows them any more.
   void OnStillKnown(const wire::StillKnown& known);
 
  private:

@@ -25,7 +25,7 @@ TEST_F(PieceReviewTest, WhatIsCompleteWithoutThoseWhoWentIsDecided) {
   EXPECT_EQ(room.driver.answers[0].bytes, "\x02");
 }
 
-// A round that was asked to fail needs no error any more.
+// A round for which an error was asked does not need the error any more.
 TEST_F(PieceReviewTest, ASumIsBetterThanTheErrorThatWasAskedFor) {
   Piece& piece = room.Open({7, 0, 1}, 1);
   for (Slot slot : {0u, 1u, 2u}) room.Arrive(piece, slot, "\x01", 1);
@@ -35,7 +35,7 @@ TEST_F(PieceReviewTest, ASumIsBetterThanTheErrorThatWasAskedFor) {
   for (Slot slot : {0u, 1u}) room.Arrive(piece, slot, "\x02", 1);
   piece.round->Fail({StatusCode::kDeadlineExceeded, "late"});
   wire::View view = ViewFor(3, 1);
-  Lose(view, 2);  // who lacked the first sum, and its part of the second
+  Lose(view, 2);  // it lacked the first sum, and its part of the second
   room.SetView(view);
   review.OnView(1, kStart);
   EXPECT_EQ(room.driver.answers.back().bytes, "\x04");
@@ -110,7 +110,8 @@ TEST_F(PieceReviewTest, AVerdictOfARetiredTensorIsKeptUntilAllHaveIt) {
   EXPECT_EQ(room.pieces.Find({7, 0, 1}), nullptr);
 }
 
-// Of the round that fails with the name, nobody waits for the verdict that one member has got.
+// One member has got the verdict of the round that fails with the name. No other member waits for
+// it.
 TEST_F(PieceReviewTest, AVerdictOfTheRoundThatFailsIsNotKept) {
   Piece& piece = room.Decide(7);
   room.rounds.NoteHolder(piece, 0);

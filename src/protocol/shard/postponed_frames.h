@@ -1,5 +1,5 @@
-// Frames that wait for a view. What names a newer epoch than the one in force is postponed, and so
-// is everything behind it on its connection, so that order is kept.
+// Frames that wait for a view. A frame that names a newer epoch than the one in force is postponed.
+// So are all frames behind it on its connection, which keeps the order.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@
 
 namespace byteps::protocol {
 
-// What a frame said; which fields count depends on its kind.
+// The contents of a frame. Its kind decides which fields count.
 struct PostponedFrame {
   wire::FrameKind kind = wire::FrameKind::kPush;
   uint64_t epoch = 0;
@@ -40,31 +40,34 @@ struct PostponedFrame {
   }
 };
 
-// One thread at a time. REQUIRES of all that take a slot: it is one of the generation's.
+// One thread at a time. REQUIRES of all methods that take a slot: the slot belongs to the
+// generation.
 class PostponedFrames {
  public:
-  // What it works with; all of it outlives this.
+  // All arguments must outlive this object.
   PostponedFrames(const ShardOptions& options, const ShardView& view, const Members& members)
       : options_(options), view_(view), members_(members) {}
 
-  // A view is in force; what waits for this very view is not lost.
+  // Makes room for the slots of a new view. Frames that wait for this view stay.
   void OnView() { queues_.resize(members_.size()); }
 
-  // A frame of `epoch` must be postponed: its view is not here, or something waits before it.
+  // Returns whether a frame of `epoch` must be postponed: its view is not here, or another frame
+  // waits before it.
   bool MustWait(Slot from, uint64_t epoch) const;
-  // kExhausted: more of `from` waits than the limit. It can be exceeded by one frame.
+  // Returns kExhausted if more bytes of `from` wait than the limit. One frame may exceed the limit.
   Status Check(Slot from) const;
 
   void Add(Slot from, wire::FrameKind kind, uint64_t epoch, PostponedFrame frame);
-  // The header of a push or a verdict: writes down where its payload goes; header and size of
-  // `incoming` are filled in. kExhausted as Check.
+  // Adds the header of a push or a verdict, and fills in where its payload goes. REQUIRES: header
+  // and size of `incoming` are filled in. kExhausted: see Check.
   Status AddData(Slot from, wire::FrameKind kind, Incoming& incoming, BufferPool& pool);
-  // The payload of the last frame of `from` is here.
+  // Notes that the payload of the last frame of `from` is here.
   void CompleteLast(Slot from) { queues_[from].frames.back().complete = true; }
 
-  // Takes the oldest frame of `from` if it is whole and its view is in force.
+  // Takes out the oldest frame of `from`, if it is whole and its view is in force.
   std::optional<PostponedFrame> TakeNext(Slot from);
-  // The connection is gone: on the next one it says all again.
+  // Drops the frames of a connection that is gone. On the next connection its member says
+  // everything again.
   void ForgetConnection(Slot from) { queues_[from] = Queue(); }
 
  private:

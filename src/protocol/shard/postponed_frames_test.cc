@@ -60,8 +60,8 @@ TEST_F(PostponedFramesTest, TheLimitIsEachMembersOwnAndEndsWithItsConnection) {
   EXPECT_TRUE(frames.Check(0).ok());
 }
 
-// Any frames in any order of views: each connection's come out in their order, none before its
-// view, and what is taken out does not count any more.
+// The frames come in any order of views. The frames of a connection come out in their order, none
+// before its view, and a frame that is taken out does not count any more.
 RC_GTEST_FIXTURE_PROP(PostponedFramesTest, NothingOvertakesAndNothingIsCountedTwice, ()) {
   room.options.postponed_bytes_max = 0;
   PostponedFrames mine{room.options, room.view, room.members};

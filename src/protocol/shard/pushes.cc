@@ -36,8 +36,8 @@ Status Pushes::CheckPush(const wire::DataHeader& header, size_t payload_bytes) c
   return Status::Ok();
 }
 
-// What declarations guarantee is checked again where it is cheap: the piece must be one thing. Of
-// two who contradict each other nobody can say who is right: both are named.
+// The shard checks again, where it is cheap, what declarations guarantee: all pushes must mean the
+// same piece. We cannot know which of two members that differ is right, so the error names both.
 Status Pushes::CheckRound(const Round& round, const ProcessSet& set, Slot from,
                           const wire::DataHeader& header) const {
   auto wrong = [&](const std::string& what, const std::string& other) {
@@ -84,7 +84,8 @@ Status Pushes::CheckRepeat(const Piece& piece, const wire::DataHeader& header) c
   return Status::Ok();
 }
 
-// It would begin a round of a use in which the ranks disagree, or of a forgotten tensor.
+// Returns whether the push would begin a round of a use in which the ranks disagree, or of a
+// forgotten tensor.
 bool Pushes::IsInVain(const wire::PieceRef& ref) const {
   if (parts_.pieces.IsForgotten(ref.tensor)) return true;
   if (!parts_.pieces.IsVoid(ref)) return false;
@@ -109,8 +110,8 @@ Status Pushes::Place(Slot from, Incoming& incoming, Time now) {
   return CheckRepeat(piece, header);
 }
 
-// Who was left behind may have gone on alone, with answers that no member has: to another round,
-// or with other rows of an allgather.
+// A member that was left behind may have gone on alone, with answers that no member has. It may
+// have gone on to another round, or with other rows of an allgather.
 Status Pushes::NeedRound(Piece& piece, ProcessSet& set, Slot from, const wire::DataHeader& header,
                          Time now) {
   bool overtaken = piece.round != nullptr && !parts_.attendance.AnyMemberIn(*piece.round) &&
@@ -159,12 +160,12 @@ void Pushes::Take(Slot from, const Incoming& incoming) {
 
 void Pushes::TakeContribution(Slot from, const Incoming& incoming) {
   Piece* piece = parts_.pieces.Find(incoming.header.ref);
-  if (piece == nullptr) return;  // retired or moved away while the payload came in
+  if (piece == nullptr) return;  // retired, or moved away while the payload came in
   if (incoming.header.ref.round <= piece->verdict.round()) {  // decided meanwhile
     return AnswerAgain(from, incoming.header, incoming.payload_bytes);
   }
-  // Dropped, and perhaps begun again, because the piece went away and came back meanwhile, or
-  // because somebody pushed what nobody should.
+  // The round was dropped, and perhaps begun again. Either the piece went away and came back
+  // meanwhile, or a worker pushed what no correct worker pushes.
   if (piece->round == nullptr || piece->round->serial() != incoming.round_serial) return;
   bool awaited = parts_.members.IsPresent(from);
   if (incoming.fate == Fate::kNoRoom) {
@@ -172,7 +173,7 @@ void Pushes::TakeContribution(Slot from, const Incoming& incoming) {
   } else {
     piece->round->Arrive(from, incoming.header, incoming.payload_bytes, awaited);
   }
-  // Who pushes the next round has the verdict.
+  // A member that pushes the next round has the verdict.
   if (!piece->verdict.stable()) parts_.rounds.NoteHolder(*piece, from);
   parts_.rounds.DecideIfPossible(*piece);
 }
@@ -189,7 +190,7 @@ Status Pushes::TakeAbort(Slot from, const wire::DataHeader& header, const std::s
   if (set == nullptr) return parts_.sets.NotTold(from, header.process_set);
   Piece& piece = parts_.pieces.At(header.ref, header.home, *since);
   if (header.ref.round <= piece.verdict.round()) {
-    // The answer to its push may have crossed this.
+    // The answer to the member's push may have crossed this request.
     if (!parts_.answers.HasAnswered(from, header.ref)) AnswerAgain(from, header, 0);
     return checked;
   }
@@ -199,19 +200,19 @@ Status Pushes::TakeAbort(Slot from, const wire::DataHeader& header, const std::s
   bool fresh = !round.HasArrived(from);
   if (fresh) round.ArriveAborted(from, header, parts_.members.IsPresent(from));
   if (!round.failure().has_value()) {
-    // Who has waited for too long does not know for whom.
+    // A member that has waited for too long does not know which ranks it waits for.
     const bool late = header.status == StatusCode::kDeadlineExceeded;
     std::string missing = late ? parts_.attendance.MissingRanks(piece, false) : "";
     std::string whom = missing.empty() ? "" : "; the tensor has no part of rank " + missing;
     round.Fail(Status(header.status, why + whom));
   }
-  // Who has begun this round has the verdict of the one before.
+  // A member that has begun this round has the verdict of the round before.
   if (fresh && !piece.verdict.stable()) parts_.rounds.NoteHolder(piece, from);
   parts_.rounds.DecideIfPossible(piece);
   return checked;
 }
 
-// A push of a decided round gets the verdict that is kept.
+// Answers a push of a decided round with the verdict that is kept.
 void Pushes::AnswerAgain(Slot to, const wire::DataHeader& header, size_t payload_bytes) {
   Piece* piece = parts_.pieces.Find(header.ref);
   if (piece == nullptr) return;

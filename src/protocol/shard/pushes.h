@@ -1,5 +1,5 @@
-// Pushes: what one may say, where its payload goes, and what becomes of it: a contribution to a
-// round, a repeat that is answered from the verdict, or nothing.
+// Decides about pushes: which pushes are right, where a payload goes, and what it becomes: a
+// contribution to a round, a repeat that is answered from the verdict, or nothing.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace byteps::protocol {
 // No state of its own. One thread at a time; steady state allocates nothing.
 class Pushes {
  public:
-  // What it works with; all of it outlives this.
+  // The objects that this class works with. All of them must outlive it.
   struct Parts {
     BufferPool& pool;
     const ShardRules& rules;
@@ -34,15 +34,16 @@ class Pushes {
   };
   explicit Pushes(const Parts& parts) : parts_(parts) {}
 
-  // Writes down where the payload goes; header and size of `incoming` are filled in. kProtocol: no
-  // correct worker of this view sends that; kExhausted: twice too many rounds are open.
-  // REQUIRES: the sender is a member, the header's home a shard.
+  // Fills in where the payload goes. kProtocol: a correct worker of this view never sends this.
+  // kExhausted: twice too many rounds are open. REQUIRES: header and size of `incoming` are filled
+  // in, the sender is a member, and the header's home is a shard.
   Status Place(Slot from, Incoming& incoming, Time now);
-  // The payload is in its place.
+  // Takes a push whose payload is in its place.
   void Take(Slot from, const Incoming& incoming);
-  // Instead of a push: `from` asks that the round ends in an error. It opens the round if there is
-  // none, and is answered like a push. Of a round that `from` has pushed its contribution stays:
-  // if all others come, too, before the error may be decided, there is a sum. Errors as Place.
+  // Takes the request of `from` that the round ends in an error; it comes instead of a push. The
+  // request opens the round if there is none, and is answered like a push. If `from` has already
+  // pushed the round, its contribution stays: if all other contributions come before the error may
+  // be decided, the round ends in a sum. Errors: see Place.
   Status TakeAbort(Slot from, const wire::DataHeader& header, const std::string& why, Time now);
 
  private:

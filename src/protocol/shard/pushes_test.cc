@@ -21,7 +21,7 @@ TEST_F(PushesTest, APushOfAnEarlierStayIsDropped) {
   EXPECT_EQ(fate, Fate::kRepeat);
 }
 
-// What a member says of a tensor that all have let go of is late.
+// A report about a tensor that all ranks have let go of is late.
 TEST_F(PushesTest, OfAForgottenTensorNothingCounts) {
   room.pieces.Forget({7});
   EXPECT_TRUE(Push(0, Header(1), "\x01").ok());
@@ -68,7 +68,7 @@ TEST_F(PushesTest, AnAbortSaysWhichErrorItAsksFor) {
   EXPECT_EQ(error.message(), "the root has joined") << "it did not wait for anybody";
 }
 
-// The error has to wait; meanwhile all others push, and one part will never come.
+// The error has to wait. Meanwhile all others push, and one part will never come.
 TEST_F(PushesTest, WhoHasAbortedInsteadOfPushingIsInNoSum) {
   EXPECT_TRUE(Abort(1, Header(1), "too late").ok());
   for (Slot slot : {0u, 2u}) EXPECT_TRUE(Push(slot, Header(1), "\x01").ok());
@@ -101,7 +101,7 @@ TEST_F(PushesTest, AnAbortSaysWhatAPushWouldSay) {
   EXPECT_FALSE(piece().round->failure().has_value());
 }
 
-// Each differs from a push that is taken in one thing.
+// Each of these differs in one thing from a push that is taken.
 TEST_F(PushesTest, WhatNoCorrectWorkerSendsIsRefusedAndLeavesNothing) {
   struct Case {
     const char* what;
@@ -137,7 +137,7 @@ TEST_F(PushesTest, WhatNoCorrectWorkerSendsIsRefusedAndLeavesNothing) {
   EXPECT_TRUE(Push(0, Header(1, 4), "abcd").ok());
 }
 
-// And each of these from the push that opened the round.
+// Each of these differs in one thing from the push that opened the round.
 TEST_F(PushesTest, OfTwoWhoContradictEachOtherBothAreNamed) {
   for (Slot slot : {0u, 1u}) ASSERT_TRUE(room.sets.Tell(slot, 5, BitmapOf({0, 1})).ok());
   EXPECT_TRUE(Push(0, Header(1, 4), "abcd").ok());
@@ -165,7 +165,7 @@ TEST_F(PushesTest, OfTwoWhoContradictEachOtherBothAreNamed) {
   EXPECT_EQ(piece().round->missing(), 2u);
 }
 
-// What it pushed nobody has, and nobody who is left can go on with it.
+// No member has what the lost member pushed, and no remaining member can go on with its round.
 TEST_F(PushesTest, ARoundOfWhoIsGoneGivesWayToTheOthers) {
   EXPECT_TRUE(Push(2, Header(5), "a").ok());
   wire::View view = SinceTwo();

@@ -1,5 +1,5 @@
-// What unit tests of the shard's classes share: views with contributors, and a shard's parts put
-// together without a shard.
+// Helpers of the unit tests of the shard's classes: views with contributors, and a shard's parts
+// put together without a shard.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 
 namespace byteps::protocol {
 
-// One server; contributor `i` speaks for ranks[i] ranks, numbered on.
+// Returns a view with one server. Contributor `i` speaks for ranks[i] ranks, numbered on.
 inline wire::View ViewOfContributors(const std::vector<uint32_t>& ranks) {
   wire::View view = ViewFor(0, 1);
   uint32_t rank = 0;
@@ -27,7 +27,7 @@ inline wire::View ViewOfContributors(const std::vector<uint32_t>& ranks) {
   return view;
 }
 
-// The contributor is lost.
+// Makes the next view, without this contributor.
 inline void Lose(wire::View& view, Slot slot) {
   ++view.epoch;
   std::vector<wire::WorkerInfo> stay;
@@ -70,7 +70,7 @@ struct Room {
     answers.SetSlots(members.size(), begins);
   }
 
-  // A whole contribution, without a decision.
+  // Adds a whole contribution, without a decision.
   void Arrive(Piece& piece, Slot from, const std::string& text, uint32_t want_bytes) {
     wire::DataHeader header = PushOf(piece.round->ref(), piece.round->piece_bytes());
     header.combine = piece.round->combine();
@@ -87,14 +87,15 @@ struct Room {
     header.process_set = set;
     return Open(header);
   }
-  // The round of this first push.
+  // Opens the round of this first push.
   Piece& Open(const wire::DataHeader& header) {
     Piece& piece = pieces.At(header.ref, 0, view.began());
     ProcessSet* set = sets.For(FirstTeller(header.process_set), header.process_set);
     EXPECT_TRUE(rounds.Open(piece, *set, header, kStart).ok());
     return piece;
   }
-  // A piece of four bytes that contributors 0, 1, ... have pushed; what each wants of it.
+  // Decides a piece of four bytes. Contributors 0, 1, ... have pushed it. `want_bytes`: the bytes
+  // that each of them wants.
   Piece& Decide(TensorId tensor, const std::vector<uint32_t>& want_bytes = {4, 4, 4}) {
     Piece& piece = Open({tensor, 0, 1}, 4);
     for (Slot slot = 0; slot < want_bytes.size(); ++slot) {
@@ -103,7 +104,7 @@ struct Room {
     rounds.DecideIfPossible(piece);
     return piece;
   }
-  // Who has been sent an answer, in that order.
+  // Returns the members that were sent an answer, in that order.
   std::vector<Slot> Answered() const {
     std::vector<Slot> slots;
     for (const SentAnswer& answer : driver.answers) slots.push_back(answer.to);

@@ -1,4 +1,4 @@
-// Hears what becomes of the rounds of a shard, for timelines. The shard decides nothing by it.
+// Hears about the rounds of a shard, for timelines. The shard decides nothing by it.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace byteps::protocol {
 
-// In the order in which a round that ends in a sum passes them; others end earlier.
+// The moments in the order in which a round that ends in a sum passes them. Other rounds end
+// earlier.
 enum class RoundMoment : uint8_t {
   kBegun,     // the header of its first push is here
   kComplete,  // the last contribution is whole
@@ -19,14 +20,14 @@ enum class RoundMoment : uint8_t {
 struct RoundEvent {
   RoundMoment moment = RoundMoment::kBegun;
   wire::PieceRef ref;
-  Slot last = kNoSlot;  // whose contribution came last; kBegun does not have it
-  uint32_t bytes = 0;   // of the piece
+  Slot last = kNoSlot;  // the member whose contribution came last; not set in kBegun
+  uint32_t bytes = 0;   // bytes of the piece
 };
 
 class RoundWatch {
  public:
   virtual ~RoundWatch() = default;
-  // On the shard's thread. Does not block, and does not come back into the shard.
+  // Hears an event on the shard's thread. Does not block, and does not call back into the shard.
   virtual void On(const RoundEvent& event) = 0;
 };
 

@@ -42,7 +42,8 @@ Status Rounds::Open(Piece& piece, ProcessSet& set, const wire::DataHeader& heade
   ++open_count_;
   parts_.wants.Add(header.ref, now);
   Tell(RoundMoment::kBegun, *piece.round);
-  // It fails on every rank, and with a reason: who is only cut off comes back with the same push.
+  // The round fails on every rank, with a reason. If the shard only cut the sender off, the sender
+  // would reconnect and push the same piece.
   if (open_count_ > options_.open_rounds_max) piece.round->Fail(TooMany());
   return Status::Ok();
 }
@@ -87,7 +88,7 @@ void Rounds::DecideIfPossible(Piece& piece) {
 
 void Rounds::Decide(Piece& piece) {
   const Round& round = *piece.round;
-  // Who began it is gone, and nobody else takes part.
+  // The member that began the round is gone, and no other member takes part.
   if (round.order_of_arrival().empty()) return Drop(piece);
   std::optional<Status> nobody_brings = parts_.attendance.NobodyBrings(piece);
   if (nobody_brings.has_value()) return DecideError(piece, *nobody_brings);
@@ -99,7 +100,7 @@ void Rounds::Decide(Piece& piece) {
   Result<Combiner::Combined> combined = parts_.combiner.Combine(round, divisor);
   if (!combined.ok()) return DecideError(piece, combined.status());
   Tell(RoundMoment::kSummed, round);
-  // Nearly always the same object: counting its references would cost.
+  // The receipt is nearly always the same object. Counting its references would cost time.
   Receipt part;
   bool whole = parts_.attendance.IsWholeSet(round);
   if (!whole) part = parts_.attendance.ReceiptOf(round);
@@ -114,7 +115,7 @@ void Rounds::DecideError(Piece& piece, const Status& why) {
   AnswerAll(piece);
 }
 
-// The verdict stands in the piece; everybody who has pushed is told.
+// Answers every member that has pushed. REQUIRES: the verdict stands in the piece.
 void Rounds::AnswerAll(Piece& piece) {
   parts_.delivery.AnswerAll(piece, *piece.round);
   Tell(RoundMoment::kAnswered, *piece.round);

@@ -1,6 +1,6 @@
-// Opens the rounds of pieces and ends them: with combined bytes when everybody who takes part has
-// pushed, with an error when somebody never will or has asked for one. Each round ends exactly
-// once.
+// Opens the rounds of pieces and ends them. A round ends with combined bytes when every member that
+// takes part has pushed. It ends with an error when a member will never push, or has asked for one.
+// Each round ends exactly once.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace byteps::protocol {
 // One thread at a time; steady state allocates nothing.
 class Rounds {
  public:
-  // What it works with; all of it outlives this.
+  // The objects that this class works with. All of them must outlive it.
   struct Parts {
     const ShardView& view;
     const Members& members;
@@ -35,19 +35,21 @@ class Rounds {
 
   size_t open_count() const { return open_count_; }
 
-  // The first push of a round. Of one too many it ends in an error as soon as it may; kExhausted:
-  // too many wait for that. REQUIRES: the piece has no round.
+  // Opens a round with its first push. If too many rounds are open, this round ends in an error as
+  // soon as it may. kExhausted: too many rounds wait for that, too. REQUIRES: the piece has no
+  // round.
   Status Open(Piece& piece, ProcessSet& set, const wire::DataHeader& header, Time now);
   // Ends the round without a verdict, if there is one.
   void Drop(Piece& piece);
-  // A generation begins; the pieces are gone with their rounds.
+  // Forgets all rounds, because a generation begins. The pieces are gone with their rounds.
   void Clear() { open_count_ = 0; }
 
-  // Something has changed that the piece's round may have waited for. Does nothing without a round.
+  // Decides the piece's round if that is possible now, because something has changed. Does nothing
+  // without a round.
   void DecideIfPossible(Piece& piece);
 
-  // Something has changed of the piece's verdict, as VerdictDelivery has it; an error may have
-  // waited for that.
+  // These do the same as in VerdictDelivery, because the state of the piece's verdict has changed.
+  // They also decide an error that waited for the change.
   void NoteHolder(Piece& piece, Slot slot, uint64_t round);
   void NoteHolder(Piece& piece, Slot slot) { NoteHolder(piece, slot, piece.verdict.round()); }
   void Recount(Piece& piece);

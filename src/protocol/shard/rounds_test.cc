@@ -22,7 +22,7 @@ TEST(RoundsTest, ASumIsDecidedWhenAllAreHere) {
   EXPECT_EQ(piece.verdict.receipt(), room.members.everybody()) << "one object for all verdicts";
 }
 
-// Writes down the moments of rounds.
+// Records the moments of rounds.
 class RecordingWatch final : public RoundWatch {
  public:
   void On(const RoundEvent& event) override { events.push_back(event); }
@@ -162,7 +162,7 @@ TEST(RoundsTest, WhoDidNotTakePartIsNotInTheReceipt) {
   EXPECT_EQ(piece.verdict.receipt()->List(), (std::vector<Slot>{0, 2}));
 }
 
-// Each of the three may be what an error has waited for.
+// Each of the three may be the event that an error has waited for.
 TEST(RoundsTest, WhatMakesTheVerdictStableLetsTheErrorThrough) {
   for (int how : {0, 1, 2}) {
     Room room(ViewFor(2, 1));

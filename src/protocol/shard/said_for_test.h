@@ -1,4 +1,4 @@
-// What members say, for tests of the classes that take it: a shard's parts up to the reports.
+// A shard's parts up to the reports, for tests of the classes that take what members say.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ inline wire::View SinceTwo() {
   return view;
 }
 
-// A shard that owns its pieces since epoch 2: another one may have decided before.
+// The shard owns its pieces since epoch 2, so another shard may have decided before.
 class SaidTest : public testing::Test {
  protected:
   Status Push(Slot from, wire::DataHeader header, const std::string& text) {

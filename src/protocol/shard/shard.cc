@@ -135,14 +135,14 @@ void Shard::OnLost(Slot from) {
   intake_.Forget(from);
 }
 
-// ---- What waits for a view.
+// ---- Frames that wait for a view.
 
 Status Shard::CheckPostponed(Slot from) const {
   return from < members_.size() ? postponed_.Check(from) : Status::Ok();
 }
 
-// A message that no correct worker sends is dropped here: its sender's connection is beyond reach
-// from inside a view change, and the sender will hang on its own mistake only.
+// A message that a correct worker never sends is dropped here. A view change cannot close the
+// sender's connection. Only the sender hangs because of its own mistake.
 void Shard::Replay(Slot from) {
   while (std::optional<PostponedFrame> frame = postponed_.TakeNext(from)) {
     static_cast<void>(TakePostponed(from, *frame));
@@ -173,10 +173,11 @@ Status Shard::TakePostponed(Slot from, const PostponedFrame& frame) {
   return ok;
 }
 
-// ---- What members say.
+// ---- Reports of members.
 
-// What it did not take, because the piece has moved in a view that is not here yet, counts too: so
-// the news waits for that view, in which the piece is nothing of ours.
+// The acknowledgement also counts answers that the member did not take, because their piece has
+// moved in a view that is not here yet. So the news waits for that view, in which the piece no
+// longer belongs to this shard.
 void Shard::OnAck(Slot from, const wire::Progress& ack, Time now) {
   SetTime(now);
   if (from >= members_.size()) return;
@@ -238,7 +239,7 @@ std::optional<Time> Shard::NextTick() {
 
 void Shard::OnTick(Time now) {
   SetTime(now);
-  review_.ReviewRetired();  // what has become stable was news, which is due now
+  review_.ReviewRetired();  // a verdict that becomes stable here is news, which is due now
   answers_.Tick(now);
   wants_.Tick(now);
 }

@@ -15,7 +15,7 @@ class ShardTest : public testing::Test {
  protected:
   explicit ShardTest(uint32_t workers = 2) : view(ViewFor(workers, 1)) { shard.OnView(view, 0); }
 
-  // A worker leaves in order; the others must not go on without it.
+  // Makes the next view, in which a worker has left in order. The others must not go on without it.
   void Leave(Slot slot) {
     ++view.epoch;
     view.workers[slot].left = true;
@@ -39,7 +39,7 @@ class ShardTest : public testing::Test {
     return shard.OnPushHeader(from, header, bytes, now);
   }
 
-  // A whole contribution; true when it was taken.
+  // Pushes a whole contribution. Returns true if the shard took it.
   bool Push(Slot from, const wire::DataHeader& header, const std::string& text) {
     Result<ByteSpan> place = Begin(from, header, text.size());
     if (!place.ok()) return false;

@@ -1,4 +1,4 @@
-// A driver that writes down what a shard asks for.
+// A driver that records what a shard asks for.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace byteps::protocol {
 
-// REQUIRES: the answer is an error.
+// Returns the error in the answer. REQUIRES: the answer is an error.
 inline Status ErrorIn(const SentAnswer& answer) {
   uint64_t round = answer.header.ref.round;
   auto row = wire::ErrorRow::Decode(std::as_bytes(std::span(answer.bytes)), round);

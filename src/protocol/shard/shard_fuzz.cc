@@ -1,6 +1,6 @@
-// Fuzz target: a shard among members that send any header the wire lets through, with payloads that
-// are cut off, lost connections, acks, leavers, tensors that are dropped and ticks in any order.
-// Every place that the shard names is written, every answer read.
+// Fuzz target: a shard among members that send any header that the wire accepts, with payloads that
+// are cut off, lost connections, acks, leavers, tensors that are dropped, and ticks, in any order.
+// The target writes every place that the shard names, and reads every answer.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint32_t kWorkers = 3;
 
-// Reads its numbers from the fuzzer's bytes; zeros when they end.
+// Reads its numbers from the fuzzer's bytes. Returns zeros when they end.
 class Numbers {
  public:
   explicit Numbers(ConstByteSpan bytes) : bytes_(bytes) {}
@@ -43,7 +43,7 @@ class Play {
 
   void Run() {
     while (!numbers_.empty()) Step();
-    // Nothing is held for frames whose end will not come.
+    // The shard must hold nothing for frames whose end will not come.
     for (Slot slot = 0; slot < kWorkers; ++slot) shard_.OnLost(slot);
     ++view_.epoch;
     view_.began = view_.epoch;
@@ -79,7 +79,7 @@ class Play {
     if (next.has_value() && *next <= now_) shard_.OnTick(now_);
   }
 
-  // A worker leaves, is lost, or a shard dies or comes back.
+  // Makes a view in which a worker leaves or is lost, or a shard dies or comes back.
   void ChangeView(Slot slot) {
     ++view_.epoch;
     uint8_t how = numbers_.Next();
@@ -126,7 +126,7 @@ class Play {
     uint32_t receipt = 0;
   };
 
-  // Of errors: a row that a worker could send, or any bytes.
+  // Fills in the payload. For an error it is a row that a worker could send, or any bytes.
   void Fill(const Incoming& incoming) {
     for (std::byte& b : incoming.place) b = std::byte{1};
     if (!incoming.error) return;
@@ -144,7 +144,7 @@ class Play {
     std::copy(encoded.begin(), encoded.end(), bytes.begin());
   }
 
-  // Either a header, or the end of the payload that a header announced.
+  // Sends a header, or the end of the payload that a header announced.
   void Push(Slot slot) {
     auto found = receiving_.find(slot);
     if (found != receiving_.end()) {

@@ -1,4 +1,4 @@
-// What no correct worker sends, and what there may be at most.
+// Tests of frames that a correct worker never sends, and of the limits.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,7 +37,8 @@ TEST_F(ShardTest, WhatNoCorrectWorkerSendsIsRefused) {
   EXPECT_TRUE(refused(1, bad, 4)) << "another dtype";
 }
 
-// Who is cut off comes back with the same push, without end: the operation fails instead.
+// If the shard cut the member off, it would come back with the same push, without end. The
+// operation fails instead.
 TEST_F(ShardTest, ARoundTooManyEndsInAnErrorOnEveryRank) {
   for (TensorId tensor = 0; tensor < 4; ++tensor) EXPECT_TRUE(Sum(0, tensor, 1, "\x01"));
   EXPECT_TRUE(driver.answers.empty());
@@ -60,7 +61,7 @@ TEST_F(ShardTest, OpenRoundsAreBounded) {
   for (TensorId tensor = 0; tensor < 9; ++tensor) {
     for (Slot slot : {0u, 1u}) EXPECT_TRUE(Sum(slot, tensor, 1, "\x01"));
   }
-  // Worker 1 may lack the sums of before: no error can be decided.
+  // Worker 1 may lack the earlier sums, so no error can be decided.
   for (TensorId tensor = 0; tensor < 8; ++tensor) EXPECT_TRUE(Sum(0, tensor, 2, "\x01"));
   EXPECT_EQ(shard.open_rounds(), 8u);
   EXPECT_EQ(Begin(0, Header(8, 2, 1, Combine::kSum), 1).status().code(), StatusCode::kExhausted);
@@ -68,7 +69,8 @@ TEST_F(ShardTest, OpenRoundsAreBounded) {
   EXPECT_EQ(shard.open_rounds(), 4u);
 }
 
-// Whose push finds no memory is told so, and so is everybody: the operation ends, the server works.
+// If a push finds no memory, its sender and all others are told so. The operation ends, and the
+// server goes on.
 TEST(ShardMemoryTest, AnOperationThatFindsNoMemoryEndsInAnErrorOnEveryRank) {
   KernelArithmetic arithmetic;
   RecordingShardDriver driver;
@@ -107,7 +109,7 @@ TEST(ShardMemoryTest, AnOperationThatFindsNoMemoryEndsInAnErrorOnEveryRank) {
   EXPECT_EQ(pool.bytes_in_use(), 0u);
 }
 
-// A view that never comes, and frames without end.
+// Frames come without end for a view that never comes.
 TEST(ShardHeldTest, WhatWaitsForAViewIsBounded) {
   using Say = std::function<Status(Shard&)>;
   const uint64_t never = uint64_t{1} << 60;

@@ -11,7 +11,7 @@
 namespace byteps::protocol {
 namespace {
 
-// ---- Of the sums: the arithmetic is wrong.
+// ---- Mistakes of the sums: the arithmetic is wrong.
 
 class MistakenArithmetic : public Arithmetic {
  public:
@@ -32,7 +32,7 @@ class MistakenArithmetic : public Arithmetic {
   Arithmetic& right_;
 };
 
-// In another order than that of the slots: the first one comes last.
+// Combines in another order than that of the slots: the first one comes last.
 class OrderOfArrivalMistake final : public MistakenArithmetic {
  public:
   using MistakenArithmetic::MistakenArithmetic;
@@ -80,7 +80,7 @@ class DivisorMistake final : public MistakenArithmetic {
   }
 };
 
-// ---- Of the answers: what leaves is wrong.
+// ---- Mistakes of the answers: what leaves is wrong.
 
 class MistakenDriver : public ShardDriver {
  public:
@@ -108,7 +108,7 @@ class AnswerTwiceMistake final : public MistakenDriver {
   }
 };
 
-// Of every third round, the first answer.
+// Leaves out the first answer of every third round.
 class ForgetOneMistake final : public MistakenDriver {
  public:
   using MistakenDriver::MistakenDriver;
@@ -129,7 +129,7 @@ class NeverAskMistake final : public MistakenDriver {
   void SendWant(Slot, const std::vector<wire::PieceRef>&) override {}
 };
 
-// ---- Of the rules.
+// ---- Mistakes of the rules.
 
 class AnswerEarlyMistake final : public ShardRules {
   bool IsComplete(const Attendance& attendance, const Piece& piece) const override {
@@ -144,7 +144,7 @@ class IgnoreSinceMistake final : public ShardRules {
   bool Stays(const plan::Owner&, ShardId, uint64_t) const override { return true; }
 };
 
-// Who has not said what it holds since the last view is not waited for.
+// Does not wait for a member that has not said what it holds since the last view.
 class DecideEarlyMistake final : public ShardRules {
   bool IsComplete(const Attendance& attendance, const Piece& piece) const override {
     if (ShardRules::IsComplete(attendance, piece)) return true;

@@ -1,6 +1,6 @@
 // Deliberate mistakes of a shard, for tests that show that the tests notice them. A mistake is a
-// broken rule, or something wrong with what the shard is given: its arithmetic, its driver. The
-// library contains none of them; tests/no_mistakes_test.py looks.
+// broken rule, or a fault in something that the shard is given: its arithmetic or its driver. The
+// library contains none of them; tests/no_mistakes_test.py checks this.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@ namespace byteps::protocol {
 
 enum class ShardMistake : uint8_t {
   kNone,
-  // Of the sums.
+  // Mistakes of the sums.
   kCombineInOrderOfArrival,
   kLeaveOneOut,
   kDivisorCountsContributors,
-  // Of the answers.
+  // Mistakes of the answers.
   kAnswerBeforeTheLast,
   kAnswerTwice,
   kForgetToAnswerOne,
   kNeverAsk,
-  // Of the failure protocol; the numbers are those of docs/membership.md.
+  // Mistakes of the failure protocol, with their numbers in docs/membership.md.
   kIgnoreSince,             // 5
   kDecideBeforeAllPushed,   // 6
   kNoFence,                 // 7
@@ -35,7 +35,8 @@ enum class ShardMistake : uint8_t {
   kErrorBeforeStable,       // 16
 };
 
-// What makes one shard commit the mistake: give it these instead of its own. It outlives the shard.
+// Makes one shard commit the mistake, if the shard gets these instead of its own. It must outlive
+// the shard.
 class MistakenShard {
  public:
   MistakenShard(ShardMistake mistake, Arithmetic& arithmetic, ShardDriver& driver);
@@ -44,7 +45,7 @@ class MistakenShard {
   const ShardRules& rules() const { return rules_ != nullptr ? *rules_ : ShardRules::Default(); }
   Arithmetic& arithmetic() { return own_arithmetic_ != nullptr ? *own_arithmetic_ : arithmetic_; }
   ShardDriver& driver() { return own_driver_ != nullptr ? *own_driver_ : driver_; }
-  // `options` with the rules of the mistake.
+  // Returns `options` with the rules of the mistake.
   ShardOptions OptionsFrom(ShardOptions options) const {
     options.rules = &rules();
     return options;

@@ -63,7 +63,7 @@ TEST_F(ShardTest, ARepeatedPushCountsOnceAndIsAnsweredFromTheVerdict) {
   EXPECT_EQ(driver.answers[2].bytes, "\x03");
 }
 
-// A larger piece in a repeat would read what lies behind the verdict.
+// A larger piece in a repeat would read the memory behind the verdict.
 TEST_F(ShardTest, ARepeatOfAnotherSizeIsRefused) {
   EXPECT_TRUE(Sum(0, 7, 1, "\x01"));
   EXPECT_TRUE(Sum(1, 7, 1, "\x02"));
@@ -86,8 +86,8 @@ TEST_F(ShardTest, AnotherKindOfPushIsRefusedWhileTheFirstOneComesIn) {
   EXPECT_EQ(driver.answers[0].bytes, "\x02\x03\x04\x05");
 }
 
-// Worker 1 disagrees about where the piece is at home. A view takes the piece away from here by one
-// opinion, and by the other it is still here: worker 0's payload has lost its place.
+// Worker 1 disagrees about the home of the piece. By one opinion a view takes the piece away from
+// here, by the other it is still here. So worker 0's payload has lost its place.
 TEST_F(ShardTest, APayloadWhoseRoundBeganAgainIsForgotten) {
   auto kill = [&](bool alive) {
     view.servers[1].alive = alive;
@@ -97,7 +97,7 @@ TEST_F(ShardTest, APayloadWhoseRoundBeganAgainIsForgotten) {
   view.servers.push_back(view.servers[0]);
   view.servers[1].index = view.servers[1].first_shard = 1;
   kill(false);
-  wire::DataHeader header = Header(7, 1, 0, Combine::kSum);  // no place at all
+  wire::DataHeader header = Header(7, 1, 0, Combine::kSum);  // has no place at all
   header.epoch = view.epoch;
   header.home = 1;
   ASSERT_TRUE(Begin(0, header, 0).ok());
@@ -146,7 +146,7 @@ TEST_F(ShardTest, TheNextRoundReplacesTheVerdict) {
     EXPECT_EQ(shard.unstable_verdicts(), 1u);
   }
   size_t answers = driver.answers.size();
-  EXPECT_TRUE(Sum(0, 7, 2, "\x01"));  // over for everybody
+  EXPECT_TRUE(Sum(0, 7, 2, "\x01"));  // over for every member
   EXPECT_EQ(driver.answers.size(), answers);
   EXPECT_EQ(shard.open_rounds(), 0u);
 }
@@ -157,7 +157,7 @@ TEST_F(ShardTest, PushesCarryAcknowledgementsAndAnswersTheWatermark) {
   EXPECT_TRUE(Sum(0, 8, 1, "\x01", 1));
   EXPECT_TRUE(Sum(1, 8, 1, "\x02", 1));
   EXPECT_EQ(driver.answers[1].header.unstable, 1u);
-  EXPECT_EQ(driver.answers[3].header.unstable, 1u);  // round 1 of tensor 7 is with everybody
+  EXPECT_EQ(driver.answers[3].header.unstable, 1u);  // every member has round 1 of tensor 7
   EXPECT_EQ(shard.unstable_verdicts(), 1u);
 }
 
@@ -190,7 +190,7 @@ TEST_F(ThreeWorkersTest, WantsNameWhatIsMissingOnceASecond) {
   EXPECT_EQ(driver.wants[0].second, (std::vector<wire::PieceRef>{{7, 0, 1}}));
   EXPECT_TRUE(Sum(2, 7, 1, "\x01"));
   ASSERT_EQ(*shard.NextTick(), kStart + milliseconds(1010));
-  shard.OnTick(kStart + milliseconds(1010));  // the first want may have met nobody
+  shard.OnTick(kStart + milliseconds(1010));  // the first want may have met no connection
   ASSERT_EQ(driver.wants.size(), 3u);
   EXPECT_EQ(driver.wants[2].first, 0u);
   EXPECT_TRUE(Sum(0, 7, 1, "\x01"));
@@ -203,7 +203,7 @@ TEST_F(ShardTest, WhoHasLeftEndsRoundsItDidNotJoin) {
   ASSERT_EQ(driver.answers.size(), 1u);
   EXPECT_EQ(driver.answers[0].header.status, StatusCode::kPeerLost);
   EXPECT_EQ(ErrorIn(driver.answers[0]).message().substr(0, 17), "worker 1 has left");
-  EXPECT_TRUE(Sum(0, 8, 1, "\x01"));  // and every later one, at once
+  EXPECT_TRUE(Sum(0, 8, 1, "\x01"));  // each later round ends at once, too
   ASSERT_EQ(driver.answers.size(), 2u);
   EXPECT_EQ(driver.answers[1].header.status, StatusCode::kPeerLost);
   shard.OnAck(0, {2, 1}, now);
@@ -231,7 +231,7 @@ TEST_F(ThreeWorkersTest, AnErrorVerdictReachesWhoPushesLater) {
   EXPECT_EQ(driver.answers.back().header.status, StatusCode::kPeerLost);
 }
 
-// The place of a payload outlives whatever happens to its round.
+// The place of a payload outlives its round, however the round ends.
 TEST_F(ShardTest, RetireWhileAPayloadIsReceived) {
   Result<ByteSpan> place = Begin(0, Header(7, 1, 4096, Combine::kSum), 4096);
   ASSERT_TRUE(place.ok());
@@ -240,14 +240,14 @@ TEST_F(ShardTest, RetireWhileAPayloadIsReceived) {
   std::memset(place.value().data(), 1, 4096);
   shard.OnPayload(0);
   EXPECT_EQ(pool.bytes_in_use(), 0u);
-  EXPECT_TRUE(Sum(1, 7, 1, "\x01"));  // a late push is read and forgotten
+  EXPECT_TRUE(Sum(1, 7, 1, "\x01"));  // a late push is read and dropped
   EXPECT_TRUE(driver.answers.empty());
   EXPECT_EQ(shard.open_rounds(), 0u);
   EXPECT_FALSE(shard.NextTick().has_value());
 }
 
-// An error that worker 0 has got alone, as the only one who ever used the tensor, and a round that
-// it had begun: when it is gone, nobody would ever take them.
+// Only one worker has ever used the tensor. It has got an error alone, or has begun a round. When
+// that worker is gone, no member would ever take them.
 TEST_F(ThreeWorkersTest, WhatNobodyKnowsAnyMoreIsDropped) {
   for (TensorId tensor : {6, 7, 8, 9}) EXPECT_TRUE(Sum(1, tensor, 1, "\x01"));
   Leave(0);

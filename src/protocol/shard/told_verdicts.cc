@@ -44,11 +44,11 @@ void ToldVerdicts::Take(Slot from, const Incoming& incoming) {
   const wire::DataHeader& header = incoming.header;
   std::optional<uint64_t> since = parts_.view.Counts(header.ref, header.home, header.epoch);
   if (incoming.fate != Fate::kVerdict) return;
-  // A view came while the payload did, or the ranks let go.
+  // The view came while the payload did, or the ranks let go of the tensor.
   if (!since.has_value() || parts_.pieces.IsForgotten(header.ref.tensor)) return;
   Piece& piece = parts_.pieces.At(header.ref, header.home, *since);
   ToldVerdict told{header, incoming.keep, incoming.payload_bytes};
-  // Of a retired tensor: this shard has forgotten it, because everybody has it.
+  // The tensor is retired, and this shard has forgotten the verdict, because every member has it.
   bool dropped = parts_.view.AlwaysMine(*since) && header.ref.round > piece.verdict.round();
   if (dropped && piece.round == nullptr) parts_.rounds.NoteStable(piece, header.ref.round);
   if (!dropped && parts_.rules.Adopts(piece, from, told)) Adopt(piece, told);
@@ -58,8 +58,8 @@ void ToldVerdicts::Take(Slot from, const Incoming& incoming) {
   parts_.answers.Confirm(piece, header.ref, from);
 }
 
-// A verdict in hand wins over contributions; contributions to the next round stay, their senders
-// hold this one.
+// A verdict in hand wins over contributions. Contributions to the next round stay, because their
+// senders hold this verdict.
 void ToldVerdicts::Adopt(Piece& piece, const ToldVerdict& told) {
   SetVerdict(piece, told);
   if (piece.round == nullptr) return;
@@ -70,7 +70,8 @@ void ToldVerdicts::Adopt(Piece& piece, const ToldVerdict& told) {
     }
     return parts_.rounds.Recount(piece);
   }
-  // Everybody who pushed this round, or an earlier one of errors in a row, waits for it.
+  // Every member that pushed this round, or an earlier one of errors in a row, waits for the
+  // verdict.
   if (piece.verdict.Covers(round.ref().round)) parts_.delivery.AnswerAll(piece, round);
   parts_.rounds.Drop(piece);
 }
@@ -94,8 +95,8 @@ void ToldVerdicts::SetVerdict(Piece& piece, const ToldVerdict& told) {
                    static_cast<uint32_t>(told.content().size()));
 }
 
-// Of a piece that nobody else has ever owned, this shard has told everybody what is stable: news is
-// only that the sender has a verdict which is for it alone.
+// If no other shard has ever owned the piece, this shard has told the members which verdicts are
+// stable. The only news is that the sender has a verdict that only it needs.
 void ToldVerdicts::TakeHave(Slot from, const wire::HeldPiece& held, uint64_t since) {
   if (parts_.pieces.IsForgotten(held.ref.tensor)) return;
   if (parts_.view.AlwaysMine(since)) {

@@ -1,5 +1,5 @@
-// Verdicts that members tell, because a piece moved here or a connection broke: the shard adopts
-// what it has not decided itself, and answers who waits for it.
+// Verdicts that members tell, because a piece moved here or a connection broke. The shard adopts a
+// verdict that it has not decided itself, and answers the members that wait for it.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace byteps::protocol {
 // No state of its own. One thread at a time.
 class ToldVerdicts {
  public:
-  // What it works with; all of it outlives this.
+  // The objects that this class works with. All of them must outlive it.
   struct Parts {
     BufferPool& pool;
     Arithmetic& arithmetic;
@@ -33,15 +33,15 @@ class ToldVerdicts {
   ToldVerdicts(const Parts& parts, uint32_t piece_bytes_max)
       : parts_(parts), piece_bytes_max_(piece_bytes_max) {}
 
-  // Writes down where the payload goes; header and size of `incoming` are filled in. kProtocol: no
-  // correct worker of this view sends that. REQUIRES: the sender is a member, the header's home a
-  // shard.
+  // Fills in where the payload goes. kProtocol: a correct worker of this view never sends this.
+  // REQUIRES: header and size of `incoming` are filled in, the sender is a member, and the header's
+  // home is a shard.
   Status Place(Slot from, Incoming& incoming);
-  // The payload is in its place.
+  // Takes a verdict whose payload is in its place.
   void Take(Slot from, const Incoming& incoming);
 
-  // `from` holds the verdict of this round, and all members do. Whoever brings it need not be
-  // waited for. REQUIRES: the piece is owned since `since`.
+  // Notes that `from` holds the verdict of this round, and that all members do. REQUIRES: this
+  // shard owns the piece since `since`.
   void TakeHave(Slot from, const wire::HeldPiece& held, uint64_t since);
 
  private:

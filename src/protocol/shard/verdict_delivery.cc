@@ -6,7 +6,7 @@ namespace byteps::protocol {
 
 namespace {
 
-// Of an encoded verdict there is nothing but the whole.
+// Returns whether the verdict has the wanted bytes. An encoded verdict has only the whole.
 bool IsThere(const Verdict& verdict, const Contribution& wanted) {
   if (verdict.empty()) return false;
   uint32_t size = verdict.terms().piece_bytes;
@@ -20,7 +20,7 @@ void VerdictDelivery::Answer(Piece& piece, const wire::PieceRef& ref, Slot slot,
                              const Contribution& pushed) {
   Verdict& verdict = piece.verdict;
   if (verdict.IsError()) return answers_.SendError(piece, ref, slot, pushed.priority);
-  // Of a verdict that another one brought: no correct worker wants what is not in it.
+  // Another member brought this verdict. No correct worker wants bytes that are not in it.
   if (pushed.want_bytes > 0 && !IsThere(verdict, pushed)) return;
   if (pushed.idle) return verdict.NeedIdle().Add(ref, slot, pushed.priority);
   answers_.Send(piece, ref, slot, {pushed.want_offset, pushed.want_bytes, pushed.priority});
@@ -33,13 +33,15 @@ void VerdictDelivery::AnswerAll(Piece& piece, const Round& round) {
     Answer(piece, round.ref(), slot, contributions[slot]);
   }
   IdleMembers* idle = piece.verdict.idle();
-  // Who pushed the whole piece has the bytes, whether it knows that it is decided or not.
+  // A member that pushed the whole piece has the bytes, even if it does not know that the piece is
+  // decided.
   for (Slot slot = 0; idle != nullptr && slot < contributions.size(); ++slot) {
     if (contributions[slot].HasAll()) idle->NoteHasAll(slot);
   }
 }
 
-// Everybody who is concerned holds the verdict, or wants nothing of it.
+// Answers the idle members, if every member that needs the verdict holds it, or wants nothing of
+// it.
 void VerdictDelivery::AnswerIdleIfDue(Piece& piece) {
   const Verdict& verdict = piece.verdict;
   if (verdict.idle() == nullptr) return;
@@ -85,7 +87,7 @@ bool VerdictDelivery::Recount(Piece& piece) {
 
 bool VerdictDelivery::Settle(Piece& piece) {
   if (piece.verdict.stable()) return false;
-  AnswerIdleIfDue(piece);  // also who waits for what becomes stable now
+  AnswerIdleIfDue(piece);  // includes members that wait for a verdict that becomes stable now
   if (piece.verdict.lacking() > 0) return false;
   BecomeStable(piece);
   return true;

@@ -1,5 +1,5 @@
-// Brings a verdict to the members that wait for it, and notices when everybody has it. Who wants
-// nothing of it is answered after those who want its bytes (idle_members.h).
+// Brings a verdict to the members that wait for it, and notices when every member has it. A member
+// that wants nothing of it is answered after the members that want its bytes (idle_members.h).
 #pragma once
 
 #include "src/base/time.h"
@@ -9,36 +9,37 @@
 
 namespace byteps::protocol {
 
-// No state of its own but the time of the last event. One thread at a time.
+// Its only state is the time of the last event. One thread at a time.
 class VerdictDelivery {
  public:
-  // Both outlive it.
+  // Both must outlive this object.
   VerdictDelivery(const Members& members, Answers& answers)
       : members_(members), answers_(answers) {}
 
   void SetTime(Time now) { now_ = now; }
 
-  // `slot` pushed `ref`, which the piece's verdict covers: it is answered at once, or when those
-  // that want bytes have them.
+  // Answers `slot`, which pushed `ref`, at once, or when the members that want bytes have them.
+  // REQUIRES: the piece's verdict covers `ref`.
   void Answer(Piece& piece, const wire::PieceRef& ref, Slot slot, const Contribution& pushed);
-  // Everybody who has pushed the round is answered. REQUIRES: the verdict covers it.
+  // Answers every member that has pushed the round. REQUIRES: the verdict covers the round.
   void AnswerAll(Piece& piece, const Round& round);
-  // Nobody needs the verdict any more: idle members are answered now, and who told it need not keep
-  // it.
+  // Drops the verdict, because no member needs it any more. Idle members are answered now, and a
+  // member that told the verdict need not keep it.
   void Drop(Piece& piece);
-  // A later verdict takes the place of one that some were not known to hold. That may have made
-  // answers stable, which is news to those that still keep the former.
+  // Notes that a later verdict replaces one that some members were not known to hold. Answers may
+  // have become stable by this, which is news to members that still keep the older verdict.
   void NotePassed() { answers_.NoteStable(now_); }
 
-  // These four are true when with this everybody holds the verdict, and it was not so before: an
+  // The next four return true if every member holds the verdict now, and not all did before. An
   // error of the next round may have waited for that.
-  // `slot` holds what ended `round`. REQUIRES: the verdict covers it, and is not stable.
+  // NoteHolder notes that `slot` holds what ended `round`. REQUIRES: the verdict covers `round`,
+  // and is not stable.
   bool NoteHolder(Piece& piece, Slot slot, uint64_t round);
-  // Members have come, gone or joined. REQUIRES: it is not stable.
+  // Counts again, because members have come, gone or joined. REQUIRES: the verdict is not stable.
   bool Recount(Piece& piece);
-  // A verdict has been set, and those that wait for it are answered.
+  // Handles a verdict that has been set, after the members that wait for it were answered.
   bool Settle(Piece& piece);
-  // Another member says that everybody holds the verdict of `round`; true as above.
+  // Notes that another member says that every member holds the verdict of `round`.
   bool NoteStable(Piece& piece, uint64_t round);
 
  private:

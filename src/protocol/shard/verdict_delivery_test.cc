@@ -65,7 +65,8 @@ TEST_F(DeliveryTest, WhenTheOnlyOneWhoLacksItIsLostItIsStable) {
   EXPECT_TRUE(room.delivery.NoteHolder(piece, 1, 1));
 }
 
-// The root of a broadcast wants nothing, but has the bytes: nobody waits for its acknowledgement.
+// The root of a broadcast wants nothing, but has the bytes. No member waits for its
+// acknowledgement.
 TEST_F(DeliveryTest, WhoBroughtItAllKeepsNobodyWaiting) {
   Piece& piece = room.Open({7, 0, 1}, 4, Combine::kOverlay);
   room.Arrive(piece, 0, "root", 0);
@@ -77,7 +78,7 @@ TEST_F(DeliveryTest, WhoBroughtItAllKeepsNobodyWaiting) {
   EXPECT_EQ(room.Answered(), (std::vector<Slot>{0, 1, 2}));
 }
 
-// It is answered although it need not hold the verdict, and so is not waited for.
+// The member is answered although it need not hold the verdict, so the shard does not wait for it.
 TEST_F(DeliveryTest, WhoIsNotInTheReceiptIsAnsweredBeforeItIsStable) {
   for (bool lost : {false, true}) {
     room.driver.answers.clear();

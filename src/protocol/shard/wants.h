@@ -1,6 +1,6 @@
-// Asks for missing contributions. A piece that some have pushed and others have not may wait for
-// credit that is spent on other pieces: a want names it, and what is named passes the credit, so
-// that ranks that push in different orders do not wait for each other for ever.
+// Asks for missing contributions. A piece that some members have pushed may wait for credit that
+// other members spend on other pieces. A want names the piece, and a named piece passes the credit.
+// So ranks that push in different orders do not wait for each other for ever.
 #pragma once
 
 #include <optional>
@@ -19,23 +19,23 @@ namespace byteps::protocol {
 class Wants {
  public:
   struct Times {
-    Duration after;        // how long a round waits before it is asked for
-    Duration again_after;  // and asked for once more: a want may have met no connection
+    Duration after;        // time that a round waits before the shard asks for it
+    Duration again_after;  // time until it asks again: a want may have met no connection
   };
-  // All of them outlive it.
+  // All arguments must outlive this object.
   Wants(const Times& times, PieceTable& pieces, const Attendance& attendance, ShardDriver& driver)
       : times_(times), pieces_(pieces), attendance_(attendance), driver_(driver) {}
 
-  // A round was opened.
+  // Notes that a round was opened.
   void Add(const wire::PieceRef& ref, Time now) { waiting_.push_back({ref, now}); }
-  // A round has ended: forgets those at the front that have.
+  // Forgets the rounds at the front that have ended, because a round has ended.
   void ForgetEnded();
-  // A generation begins.
+  // Forgets everything, because a generation begins.
   void Clear();
 
-  // When Tick has something to do next.
+  // Returns when Tick has something to do next.
   std::optional<Time> NextTick();
-  // Asks for what is due.
+  // Asks for the pieces that are due.
   void Tick(Time now);
 
  private:
@@ -47,11 +47,11 @@ class Wants {
   PieceTable& pieces_;
   const Attendance& attendance_;
   ShardDriver& driver_;
-  // Rounds that nobody has asked for yet, by age, and those asked for, by when; some may have
-  // ended.
+  // The rounds that were not asked for yet, by age, and the rounds that were, by the time of
+  // asking. Some may have ended.
   Waiting waiting_;
   Waiting asked_;
-  std::vector<std::vector<wire::PieceRef>> wanted_;  // scratch of Tick, by slot
+  std::vector<std::vector<wire::PieceRef>> wanted_;  // scratch memory of Tick, by slot
 };
 
 }  // namespace byteps::protocol

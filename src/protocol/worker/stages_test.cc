@@ -1,5 +1,5 @@
-// Stages of one's own on the path of a piece: they wait for events and fail without any other stage
-// knowing of it.
+// Tests of a user's own stages on the path of a piece. They wait for events and fail, and no other
+// stage knows about it.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -12,7 +12,7 @@
 namespace byteps::protocol {
 namespace {
 
-// Writes down what enters, and says what the test wants it to say.
+// Records what enters, and returns the verdict that the test sets.
 class StageForTest final : public PieceStage {
  public:
   StageVerdict Enter(PieceInHand& piece) override {
@@ -127,7 +127,7 @@ TEST_F(StagesTest, AStageThatFailsBeforeTheExchangeFailsTheRoundForAll) {
   EXPECT_EQ(driver.outcomes[1].status.code(), StatusCode::kDeadlineExceeded);
 }
 
-// So a stage that keeps something takes back what it has done with bytes that do not count.
+// By this a stage that keeps something can take back what it did with bytes that do not count.
 TEST_F(StagesTest, TheStagesBehindTheExchangeHearOfAnErrorAndHaveNoInput) {
   Begin();
   EXPECT_TRUE(before.has_input);
@@ -138,7 +138,7 @@ TEST_F(StagesTest, TheStagesBehindTheExchangeHearOfAnErrorAndHaveNoInput) {
   EXPECT_EQ(driver.outcomes[1].status.code(), StatusCode::kDeadlineExceeded);
 }
 
-// The others have their result: this rank gives up.
+// The others have their result, so this rank gives up.
 TEST_F(StagesTest, AStageThatFailsBehindTheExchangeEndsThisRank) {
   behind.says = StageVerdict::kFailed;
   Begin();
@@ -171,7 +171,7 @@ TEST_F(StagesTest, AnOutdatedEntryIsNotResumed) {
   EXPECT_EQ(driver.outcomes[1].status.message(), "broken");
 }
 
-// The memory of a device: the lane must not touch it.
+// The memory is a device's, so the lane must not touch it.
 class DevicePaths final : public PiecePaths {
  public:
   explicit DevicePaths(const StageTools& tools) : encode_(tools.codecs), decode_(tools.codecs) {}
@@ -185,7 +185,7 @@ class DevicePaths final : public PiecePaths {
   std::vector<Memory> asked;
 
  private:
-  // A device's bytes are those of the host plus one.
+  // A byte of the device is the host's byte plus one.
   class Fetch final : public PieceStage {
     StageVerdict Enter(PieceInHand& piece) override {
       ByteSpan host = piece.MakeOutput(piece.input->size());
@@ -231,8 +231,8 @@ class DeviceStagesTest : public testing::Test {
     worker->OnShardUp(0);
   }
 
-  // What the round with this input pushes, and what is in the output when the shard has answered
-  // with the same.
+  // Records what the round with this input pushes, and the output after the shard has answered with
+  // the same bytes.
   void Use(OperationId id, Memory memory, std::string bytes,
            uint8_t codec = CodecsForTest::kBfloat16) {
     Operation operation;
@@ -286,7 +286,8 @@ TEST_F(DeviceStagesTest, APathIsChosenForEachUse) {
   EXPECT_EQ(pushed, "abxy");
 }
 
-// What is told to a shard that lacks it is what was sent: the lane cannot read a device's memory.
+// A shard that lacks the verdict is told the bytes that were sent, because the lane cannot read a
+// device's memory.
 TEST_F(DeviceStagesTest, TheVerdictWaitsInABufferAndIsKeptFromThere) {
   Use(1, Memory::kDevice, "bcdefghi", 0);
   EXPECT_EQ(pushed, "abcdefgh");
@@ -298,7 +299,7 @@ TEST_F(DeviceStagesTest, TheVerdictWaitsInABufferAndIsKeptFromThere) {
   EXPECT_EQ(driver.verdicts[0].bytes.substr(driver.verdicts[0].header.receipt), "abcdefgh");
 }
 
-// Of two pieces, one after the other.
+// The test has two pieces, one after the other.
 TEST_F(DeviceStagesTest, WhatARootHasPushedIsKeptAsItWasFetched) {
   std::string bytes(8192, 'b');
   Operation operation;

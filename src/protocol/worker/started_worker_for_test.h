@@ -1,5 +1,5 @@
-// A worker that has started, with a driver that writes down what it asks for, and shards that say
-// what the test makes them say.
+// A worker that has started, with a driver that records what the worker asks for, and shards that
+// answer as the test says.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ class StartedWorker : public testing::Test {
     worker->OnDeclared({name, 0, attempt, tensor, placement});
   }
 
-  // Answers a push of this test's worker. False when the worker refuses.
+  // Answers a push of this test's worker. Returns false if the worker refuses the answer.
   bool Answer(const SentPush& push, const std::string& bytes, StatusCode status = StatusCode::kOk) {
     std::vector<std::byte> row = ErrorBytes(push, {status, bytes});
     ConstByteSpan source = row.empty() ? std::as_bytes(std::span(bytes)) : row;

@@ -198,7 +198,7 @@ void Worker::OnStable(ShardId from, const wire::Progress& stable) {
   Do([&] { lanes_[LaneOf(from)]->OnStable(from, stable); });
 }
 
-// A piece is in one lane; the others do not know the ticket.
+// Only one lane has the piece. The others do not know the ticket.
 void Worker::Resume(const PieceTicket& ticket, StageVerdict how, const Status& error) {
   Do([&] {
     for (auto& lane : lanes_) lane->Resume(ticket, how, error);

@@ -1,9 +1,10 @@
-// Worker: a front and its lanes, in one place and on one thread. What they tell each other is
-// delivered before a call returns, unless the driver carries their mail itself. The runtime, whose
-// lanes have threads of their own, wires them up differently (runtime/worker/worker_engine.h).
+// Worker: a front and its lanes, in one place and on one thread. Their mail to each other is
+// delivered before a call returns, unless the driver carries it. The lanes of the runtime have
+// threads of their own, so the runtime connects front and lanes in another way
+// (runtime/worker/worker_engine.h).
 //
-// No I/O, no clock, no thread: one driver calls it, from one thread. Memory of an operation belongs
-// to the user and is borrowed from Submit to FrontDriver::Complete.
+// No I/O, no clock, no thread: one driver calls it, from one thread. An operation borrows its
+// user's memory from Submit to FrontDriver::Complete.
 #pragma once
 
 #include <cstdint>
@@ -20,15 +21,15 @@
 
 namespace byteps::protocol {
 
-// What a worker asks of its driver, except for the mail between its parts. No call comes back into
-// the worker, except that Complete may be followed by Submit from the same thread later.
+// The calls of a worker to its driver, except for the mail between its parts. No call comes back
+// into the worker. After Complete the same thread may call Submit later.
 class WorkerDriver {
  public:
   virtual ~WorkerDriver() = default;
   virtual void SendControl(const wire::Message& message) = 0;
   virtual void Complete(OperationId id, Outcome outcome) = 0;
   virtual void OnSettled() {}
-  // As LaneDriver has them; every shard is in one lane.
+  // See LaneDriver. Every shard is in one lane.
   virtual void SendPush(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
                         BufferRef keep) = 0;
   virtual void SendVerdict(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
@@ -38,33 +39,35 @@ class WorkerDriver {
   virtual void SendAbort(ShardId to, const wire::DataHeader& push, const std::string& why) = 0;
   virtual void SendAck(ShardId to, const wire::Progress& ack) = 0;
   virtual void SendProcessSet(ShardId to, const wire::Progress& number, const SlotSet& ranks) = 0;
-  // Empty: all of its ranks.
+  // Empty `ranks`: all ranks of the contributor.
   virtual void SendJoined(ShardId to, const wire::Progress& number, const SlotSet& ranks) = 0;
-  // Of the connections of one lane.
+  // Forgets the memory on the connections of one lane.
   virtual void Forget(uint32_t lane, ConstByteSpan memory) = 0;
 
-  // True: the driver carries the mail, and calls Worker::Deliver with it, in order for each pair
-  // of ends. `lane`: the lane that sends or gets it.
+  // Returns true if the driver carries the mail. It then calls Worker::DeliverToLane or
+  // DeliverToFront with it, in order for each pair of ends. `lane`: the lane that sends or gets the
+  // mail.
   virtual bool CarryToLane(uint32_t /*lane*/, LaneMail& /*mail*/) { return false; }
   virtual bool CarryToFront(uint32_t /*lane*/, FrontMail& /*mail*/) { return false; }
 };
 
 struct WorkerOptions {
   uint32_t lanes = 1;
-  // 2 MB at most: pieces that are in flight together finish together, so the last of a step waits
-  // for a window; docs/performance.md has what larger ones cost in the simulator.
+  // The credit is 2 MB at most. Pieces that are in flight together finish together, so the last
+  // piece of a step waits for a window. docs/performance.md has the cost of larger windows in the
+  // simulator.
   plan::CreditOptions credit{.bytes_max = uint64_t{2} << 20};
   Duration acknowledge_after = LaneOptions().acknowledge_after;
   uint64_t gathered_bytes_max = FrontOptions().gathered_bytes_max;
   Duration overdue_after = FrontOptions().overdue_after;
-  const Codecs* codecs = &Codecs::None();  // outlive the worker
-  // As LaneOptions has it; called once for each lane. A machine's carrier replaces it.
+  const Codecs* codecs = &Codecs::None();  // must outlive the worker
+  // See LaneOptions. Called once for each lane. The carrier of a machine replaces it.
   MakePiecePaths paths;
-  // Of each lane; they outlive the worker. Null: nobody hears of pieces.
+  // Returns the watch of a lane, which must outlive the worker. Null: no watch hears of pieces.
   std::function<PieceWatch*(uint32_t lane)> watch;
   size_t copy_slice_bytes = FrontOptions().copy_slice_bytes;
-  uint64_t first_round = 1;  // tests only, as are other rules:
-  IdleTensors idle;          // as FrontOptions has it
+  uint64_t first_round = 1;  // only tests change this value and these rules:
+  IdleTensors idle;          // see FrontOptions
   const LaneRules* lane_rules = &kLaneRules;
   const FrontRules* front_rules = &kFrontRules;
 };
@@ -74,14 +77,14 @@ LaneOptions LaneOptionsOf(const WorkerOptions& options, uint32_t lane);
 
 class Worker {
  public:
-  // Buffers of `pool` must not outlive it.
+  // Buffers of `pool` must not outlive the worker.
   Worker(const WorkerOptions& options, BufferPool& pool, Arithmetic& arithmetic,
          WorkerDriver& driver);
   ~Worker();
 
-  // As Front has them.
+  // See Front for these methods.
   void OnView(const wire::View& view, Slot slot, uint32_t rank);
-  // Of a view in which each worker has a slot of its own.
+  // Takes a view in which each worker has a slot of its own.
   void OnView(const wire::View& view, Slot slot);
   Status Submit(Operation operation);
   Status AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks);
@@ -98,7 +101,7 @@ class Worker {
   void Settle();
   void Stop(const Status& why);
 
-  // As Lane has them.
+  // See Lane for these methods.
   void OnShardUp(ShardId shard);
   void OnShardDown(ShardId shard);
   Result<ByteSpan> OnAnswerHeader(ShardId from, const wire::DataHeader& header,
@@ -109,7 +112,7 @@ class Worker {
   void Resume(const PieceTicket& ticket, StageVerdict how, const Status& error = {});
   bool HoldsUnstable() const;
 
-  // Mail that the driver has carried.
+  // Takes mail that the driver has carried.
   void DeliverToLane(uint32_t lane, LaneMail mail);
   void DeliverToFront(FrontMail mail);
 
@@ -125,7 +128,7 @@ class Worker {
  private:
   class FrontEnd;
   class LaneEnd;
-  // Delivers what was told meanwhile.
+  // Delivers the mail that was sent meanwhile.
   void DeliverAll();
   template <typename Call>
   auto Do(Call call);

@@ -1,5 +1,5 @@
-// What a worker does with what shards tell it: wants, verdicts and errors; and when it
-// acknowledges.
+// Tests of what a worker does with wants, verdicts and errors of shards, and of when it
+// acknowledges them.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -40,7 +40,8 @@ TEST_F(WorkerAnswersTest, WantsPassTheCredit) {
   EXPECT_EQ(driver.pushes[1].header.ref.tensor, 8u);
 }
 
-// The owner may ask before this rank has declared, begun, or even heard of the tensor.
+// The owner may ask before this rank has declared the tensor, has begun it, or has even heard of
+// it.
 TEST_F(WorkerAnswersTest, EarlyWantsAreKept) {
   Start(2, 1, 1);
   std::string a(64, 'a');

@@ -1,4 +1,4 @@
-// A driver that writes down what a worker asks for.
+// A driver that records what a worker asks for.
 #pragma once
 
 #include <map>
@@ -19,7 +19,7 @@ struct SentPush {
   ConstByteSpan payload;
 };
 
-// The payload of an answer with this error; empty without one.
+// Returns the payload of an answer with this error; empty if there is no error.
 inline std::vector<std::byte> ErrorBytes(const SentPush& push, const Status& why) {
   wire::ErrorRow row;
   if (why.ok() || why.message().empty()) return {};

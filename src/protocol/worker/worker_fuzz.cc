@@ -1,5 +1,6 @@
-// Fuzz target: a worker whose shards and coordinator say anything that the wire lets through, in
-// any order. Every place that the worker names is written; every operation completes exactly once.
+// Fuzz target: a worker whose shards and coordinator say anything that the wire accepts, in any
+// order. The target writes every place that the worker names. Every operation completes exactly
+// once.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -80,7 +81,7 @@ class Play {
             {what % 2U, what / 2 % 2U, what / 4 % 4U}};
   }
 
-  // Members and connections come and go.
+  // Lets members and connections come and go.
   void Churn() {
     uint8_t what = Next();
     ShardId shard = what / 16 % kShards;
@@ -127,8 +128,8 @@ class Play {
     operation.rows = own_rows ? Next() % 2 : 0;
     if (operation.spec.op == wire::Op::kAlltoall) operation.splits = {operation.rows, 0};
     if (bits / 16 % 4 == 0) operation.spec.group = 1 + bits / 64 % 2;
-    // Never freed before the end, so that late writes are seen as what they are: wrong bytes of a
-    // live buffer are no finding here, writes behind its end are.
+    // The memory is never freed before the end. So late writes only make wrong bytes in a live
+    // buffer, which is no finding here. Writes behind the end of a buffer are findings.
     memory_.push_back(std::make_unique<std::byte[]>(kBytes));
     operation.input = operation.output = memory_.back().get();
     if (worker_->Submit(std::move(operation)).ok()) accepted_.push_back(last_id_);
@@ -165,8 +166,8 @@ class Play {
     if (!place.ok()) return;
     if (place->size() != payload) std::abort();
     receiving_[from] = place.value();
-    // Errors may be overtaken by other events; payloads of sums are, by the protocol, not
-    // overtaken by what would free their memory.
+    // Other events may overtake errors. By the protocol, no event that would free their memory
+    // overtakes the payloads of sums.
     if (header.status == StatusCode::kOk || Next() % 2 == 0) End(from);
   }
 

@@ -1,4 +1,5 @@
-// A worker with very many operations, and with memory that does not suffice or is not as it should.
+// Tests of a worker with very many operations, and with memory that does not suffice or is not as
+// it should be.
 #include <gtest/gtest.h>
 
 #include "src/base/allocation_count_for_test.h"
@@ -11,7 +12,7 @@ namespace {
 
 using wire::Op;
 
-// What a worker keeps of wants of tensors that it does not know yet.
+// The maximum number of wants that a worker keeps for tensors that it does not know yet.
 constexpr uint32_t kUnknownWantsMax = 65536;
 
 class WorkerLimitsTest : public testing::Test {
@@ -25,7 +26,7 @@ class WorkerLimitsTest : public testing::Test {
   }
   void StartAlone() { Start(1 << 20, true); }
 
-  // In place, of `bytes`; rows of one byte.
+  // Makes an operation in place on `bytes`, with rows of one byte.
   Operation Make(Op op, const std::string& name, std::string& bytes) {
     auto count = static_cast<int64_t>(bytes.size());
     Operation operation;
@@ -38,7 +39,7 @@ class WorkerLimitsTest : public testing::Test {
     return operation;
   }
 
-  // Memory runs out at each point of Submit in turn, until it suffices.
+  // Lets memory run out at each point of Submit in turn, until it suffices.
   void SubmitWithLittleMemory(Op op) {
     std::string bytes(64, 'x');
     for (uint64_t successes = 0; successes < 1000; ++successes) {
@@ -83,7 +84,7 @@ class WorkerLimitsTest : public testing::Test {
   std::optional<Worker> worker;
 };
 
-// Its credit is one piece: what leaves beyond it is wanted.
+// The credit is one piece, so a piece that leaves beyond it is wanted.
 TEST_F(WorkerLimitsTest, EachDeclarationTakesTheWantsOfItsTensor) {
   Start(1);
   worker->OnWant(0, {FirstPieceOf(9), FirstPieceOf(7), FirstPieceOf(9)});
@@ -126,8 +127,8 @@ TEST_F(WorkerLimitsTest, AnAbortConcernsItsOperationWhileThatIsOpen) {
   EXPECT_EQ(driver.aborts.size(), 1u);
 }
 
-// Input and output are the same or apart; where they overlap in part, an answer overwrites what has
-// not been sent.
+// Input and output may be the same or apart. If they overlap in part, an answer overwrites bytes
+// that have not been sent.
 TEST_F(WorkerLimitsTest, MemoryThatOverlapsInPartIsRefused) {
   Start();
   for (Op op : {Op::kSum, Op::kAverage, Op::kMin, Op::kMax, Op::kProduct, Op::kBroadcast}) {
@@ -177,7 +178,7 @@ TEST_F(WorkerLimitsTest, AnAllgatherAloneWithoutMemoryForItsResultFails) {
   EXPECT_TRUE(driver.outcomes[last_id].status.ok());
 }
 
-// The others would wait for its part for ever: the job ends.
+// The others would wait for this rank's part for ever, so the job ends.
 TEST_F(WorkerLimitsTest, AnAtomicSumWithoutMemoryToKeepItsInputIsGivenUp) {
   Start();
   std::string bytes(1 << 20, 'x');

@@ -63,7 +63,7 @@ class MistakenFrontRules final : public FrontRules {
 
 constexpr size_t kMistakeCount = static_cast<size_t>(WorkerMistake::kHidesWhatItLetGoOf) + 1;
 
-// Rules of each mistake, by its number.
+// Returns the rules of each mistake, by its number.
 template <typename Rules>
 std::vector<Rules> AllRules() {
   std::vector<Rules> all;

@@ -1,5 +1,5 @@
-// Deliberate mistakes of a worker, each a rule that is wrong in one way: for tests that show that
-// the tests notice them. The library has none of them; tests/no_mistakes_test.py looks.
+// Deliberate mistakes of a worker, for tests that show that the tests notice them. Each is a rule
+// that is wrong in one way. The library has none of them; tests/no_mistakes_test.py checks this.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace byteps::protocol {
 
-// The numbers are those of docs/membership.md.
+// The numbers are the numbers in docs/membership.md.
 enum class WorkerMistake : uint8_t {
   kNone,
   kHandOverWithoutKeeping,       // 1
@@ -21,20 +21,20 @@ enum class WorkerMistake : uint8_t {
   kLeaveWithAnUnstableVerdict,   // 14
   kNoHaveAfterReconnect,         // 17
   kRepeatsWaitForCredit,         // not in the list: recovery must pass the credit
-  // Of lanes: a moved piece is answered in its old lane; a lane says that it has repeated all
-  // before it has what others hand over; an operation ends while a lane may still receive into its
-  // memory.
+  // Mistakes of lanes: a moved piece is answered in its old lane; a lane says that it has repeated
+  // everything before it has what others hand over; an operation ends while a lane may still
+  // receive into its memory.
   kAnsweredInOldLane,
   kResyncBeforeTakeOver,
   kEndBeforeReleased,
-  // Of tensors that are let go of.
+  // Mistakes with tensors that ranks let go of.
   kLetsGoAfterAnError,  // 65
   kUsesWhatItLetGoOf,   // 66
   kCountsOn,            // 67
   kHidesWhatItLetGoOf,  // 68
 };
 
-// The rules of a worker that makes this mistake.
+// Returns the rules of a worker that makes this mistake.
 const LaneRules& LaneRulesWith(WorkerMistake mistake);
 const FrontRules& FrontRulesWith(WorkerMistake mistake);
 

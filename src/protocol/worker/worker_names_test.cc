@@ -1,5 +1,5 @@
-// What a worker asks and tells of names: many specs under one name, failures, and operations that
-// do not end.
+// Tests of what a worker asks and tells about names: many specs under one name, failures, and
+// operations that do not end.
 #include <gtest/gtest.h>
 
 #include "src/protocol/kernel_arithmetic.h"
@@ -34,7 +34,7 @@ class WorkerNamesTest : public testing::Test {
     worker.OnDeclared({"x", process_set, attempt, tensor, {0, 1}});
   }
 
-  // The shard answers the last push.
+  // Lets the shard answer the last push.
   void Answer(StatusCode status = StatusCode::kOk) {
     wire::DataHeader header = driver.pushes.back().header;
     header.count = ++answers;
@@ -62,7 +62,7 @@ class WorkerNamesTest : public testing::Test {
     return {"x", use, {7}, StatusCode::kMismatch, "ranks disagree", also};
   }
 
-  // Half a second passes.
+  // Lets half a second pass.
   void Look() {
     now += milliseconds(500);
     worker.OnTick(now);
@@ -127,7 +127,7 @@ TEST_F(WorkerNamesTest, AFailureEndsTheRoundAndForgetsAllSpecs) {
   EXPECT_EQ(worker.Known()[0].failed.size(), 1u);
 }
 
-// The others have ended its round in an error, and disagree about the next one.
+// The others have ended the name's round in an error, and disagree about the next one.
 TEST_F(WorkerNamesTest, ARankThatIsBehindTakesPartInItsRoundFirst) {
   Use(1, Op::kSum, 7);
   worker.OnDeclareFailed(Failure({0, 0, 3}));
@@ -189,15 +189,16 @@ TEST_F(WorkerNamesTest, ANameIsTakenInAllProcessSetsButCountsInEachForItself) {
   Answer();
   ASSERT_TRUE(Submit(3, Op::kMax, 8, 1).ok());
   EXPECT_EQ(asked().back().round, 1u);
-  Declared(7, 0);  // of the other process set
+  Declared(7, 0);  // for the other process set
   EXPECT_EQ(driver.pushes.size(), 1u);
   Declared(8, 1);
   EXPECT_EQ(driver.pushes.back().header.process_set, 1u);
 }
 
-// One failure in two process sets: whichever the rank uses first raises it, and then it is over.
+// One failure concerns two process sets. The set that the rank uses first raises it, and then it is
+// over.
 TEST_F(WorkerNamesTest, AFailureInTwoProcessSetsIsRaisedOnce) {
-  worker.OnDeclareFailed(Failure({0, 0, 1}, {{"x", {1, 0, 1}}}));  // never heard of
+  worker.OnDeclareFailed(Failure({0, 0, 1}, {{"x", {1, 0, 1}}}));  // it has never heard of it
   Use(1, Op::kSum, 7);
   ASSERT_TRUE(Submit(2, Op::kSum, 8, 1).ok());
   ++answered;
@@ -216,7 +217,8 @@ TEST_F(WorkerNamesTest, AFailureInTwoProcessSetsIsRaisedOnce) {
   EXPECT_EQ(asked().back().attempt, 1u);
 }
 
-// The others failed while this rank had joined: it neither raises that nor falls behind.
+// The others failed while this rank had joined. The rank neither raises that failure nor falls
+// behind.
 TEST_F(WorkerNamesTest, AFailureOfWhoeverHadNotJoinedIsPassedOver) {
   Use(1, Op::kSum, 7);
   Operation join;
@@ -231,7 +233,7 @@ TEST_F(WorkerNamesTest, AFailureOfWhoeverHadNotJoinedIsPassedOver) {
   ASSERT_TRUE(Submit(3, Op::kMax).ok());
   EXPECT_EQ(asked().back().attempt, 1u);
   EXPECT_EQ(asked().back().round, wire::FirstRoundAfter(1) + 1);
-  // They failed a second time, and it hears of that when it asks.
+  // The others failed a second time. This rank hears of it when it asks.
   worker.OnDeclareFailed(Failure({0, 1, 1}));
   EXPECT_FALSE(driver.outcomes.contains(3));
   EXPECT_EQ(asked().back().attempt, 2u);

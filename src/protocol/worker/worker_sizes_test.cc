@@ -1,5 +1,5 @@
-// A worker and sizes: those that ranks tell each other first, those that memory cannot hold, and
-// what more pieces cost.
+// Tests of a worker and sizes: sizes that ranks tell each other first, sizes that memory cannot
+// hold, and the cost of more pieces.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -16,7 +16,7 @@ class WorkerSizesTest : public StartedWorker {};
 
 class AllgatherTest : public StartedWorker {
  protected:
-  // Rows of 64 bytes; the answer to the table of rows is `rows`.
+  // Gathers rows of 64 bytes. The answer to the table of rows is `rows`.
   void Gather(OperationId id, std::string& mine, const std::vector<uint64_t>& rows) {
     Operation operation = Make(id, "g", Op::kAllgather, 64);
     operation.rows = mine.size() / 64;
@@ -75,7 +75,7 @@ TEST_F(AllgatherTest, HugeNumbersOfRowsAreAnErrorOnEveryRank) {
   }
 }
 
-// What only this rank can see ends the job, or the others would wait for ever.
+// An error that only this rank can see ends the job, because the others would wait for ever.
 TEST_F(AllgatherTest, AWrongTableIsReported) {
   Start();
   std::string mine(128, 'm');
@@ -85,7 +85,7 @@ TEST_F(AllgatherTest, AWrongTableIsReported) {
   EXPECT_EQ(std::get<wire::Suspect>(driver.control[1]).role, Role::kWorker);
 }
 
-// 5 GiB that exist as an address only.
+// The 5 GiB exist as an address only.
 TEST_F(WorkerSizesTest, TensorsAboveFourGibibytes) {
   arithmetic = &nothing;
   constexpr uint64_t kBytes = (uint64_t{5} << 30) + 8;
@@ -112,7 +112,7 @@ TEST_F(WorkerSizesTest, TensorsAboveFourGibibytes) {
   EXPECT_EQ(worker->bytes_in_flight(), 0u);
 }
 
-// Whatever an operation costs, more pieces cost no more.
+// More pieces add no allocation to the cost of an operation.
 TEST_F(WorkerSizesTest, SteadyStateAllocatesNothingPerPiece) {
   arithmetic = &nothing;
   auto allocations = [&](int64_t pieces) {

@@ -111,7 +111,7 @@ TEST_F(WorkerTest, StopEndsEverythingOnceAndForGood) {
     ASSERT_TRUE(worker->Submit(InPlace(i, "w" + std::to_string(i), bytes)).ok());
   }
   Declared("w1", 7);
-  Declared("w2", 8);  // waits for credit; w3 for its declaration
+  Declared("w2", 8);  // waits for credit; w3 waits for its declaration
   Status why(StatusCode::kPeerLost, "server 0 was lost");
   worker->Stop(why);
   worker->Stop(Status(StatusCode::kShutdown, "later"));

@@ -1,5 +1,4 @@
-// A loop for tests whose time goes on when the test says so, and connections between two ends on
-// it.
+// A loop for tests, with a clock that the test moves, and connections between two ends on the loop.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -51,12 +50,12 @@ class ClockLoop final : public transport::Loop {
                    Connected done) override {
     attempts.push_back({age_, own, address, timeout, std::move(done)});
     Post([this, i = attempts.size() - 1] {
-      const Connected ended = attempts[i].done;  // which may begin the next one
+      const Connected ended = attempts[i].done;  // a copy: the call may begin another
       if (failure.has_value()) ended(*failure);
     });
   }
 
-  // Runs what was posted, and what that posts.
+  // Runs the posted work, and the work that this work posts.
   void Settle() {
     while (!posted_.empty()) {
       std::function<void()> work = std::move(posted_.front());
@@ -64,7 +63,7 @@ class ClockLoop final : public transport::Loop {
       work();
     }
   }
-  // Each timer rings at its moment.
+  // Moves the clock; each timer rings at its moment.
   void Advance(Duration by) {
     const Duration until = age_ + by;
     Settle();
@@ -86,7 +85,7 @@ class ClockLoop final : public transport::Loop {
   }
 
   std::vector<Attempt> attempts;
-  std::optional<Status> failure;  // of each attempt, at once; else the test ends it
+  std::optional<Status> failure;  // of each attempt, at once; none: the test decides
   int stops = 0;
 
  private:
@@ -117,7 +116,8 @@ class ClockLoop final : public transport::Loop {
   std::multimap<Duration, std::shared_ptr<Ring>> rings_;
 };
 
-// One end. Frames, and the end, arrive when the loop runs what was posted.
+// One end of a connection. Frames, and the end of the connection, arrive when the loop runs its
+// posted work.
 class ClockConnection final : public transport::Connection {
  public:
   using Ends = std::pair<std::unique_ptr<ClockConnection>, std::unique_ptr<ClockConnection>>;
@@ -129,7 +129,7 @@ class ClockConnection final : public transport::Connection {
 
   struct Line {
     ClockConnection* ends[2] = {nullptr, nullptr};
-    Status owner;  // CheckSameUser of both ends
+    Status owner;  // the result of CheckSameUser at both ends
   };
   ClockConnection(ClockLoop& loop, std::shared_ptr<Line> line, int number)
       : loop_(loop), line_(std::move(line)), number_(number) {
@@ -174,7 +174,8 @@ class ClockConnection final : public transport::Connection {
 
   void SetOwner(const Status& owner) { line_->owner = owner; }
 
-  // This end's receiver hears that it is gone, and why; the other end, that it was closed.
+  // Closes the connection. This end's receiver hears `why`; the other end hears that its peer
+  // closed.
   void EndWith(const Status& why) {
     if (std::exchange(closed_, true)) return;
     TellPeer();
@@ -197,7 +198,8 @@ class ClockConnection final : public transport::Connection {
       if (end != nullptr) end->EndWith({StatusCode::kPeerLost, "the other end closed"});
     });
   }
-  // Any call may end this object, or change the receiver.
+  // Gives the frames that have arrived to the receiver. Each call of the receiver may destroy this
+  // object or change the receiver.
   void HandOver() {
     auto line = line_;
     const int number = number_;
@@ -216,7 +218,7 @@ class ClockConnection final : public transport::Connection {
   }
 
   ClockLoop& loop_;
-  const std::shared_ptr<Line> line_;  // both ends and what is posted see it
+  const std::shared_ptr<Line> line_;  // shared by both ends and by posted work
   const int number_;
   transport::FrameReceiver* receiver_ = nullptr;
   transport::Limits limits_;

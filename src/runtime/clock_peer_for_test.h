@@ -1,4 +1,5 @@
-// The process that an attempt of a ClockLoop leads to: shakes hands, keeps what comes.
+// The process to which an attempt of a ClockLoop leads: shakes hands, and keeps all frames that
+// come.
 #pragma once
 
 #include <memory>
@@ -15,7 +16,8 @@ namespace byteps::runtime {
 
 class ClockPeer final : public transport::FrameReceiver {
  public:
-  // Decides so about who knows the secret; without a decision the handshake does not end.
+  // Answers the handshake of a process that knows the secret with `decision`; without a decision
+  // the handshake does not end.
   ClockPeer(ClockLoop& loop, const ClockLoop::Attempt& attempt, const JobIdentity& identity,
             const std::optional<Status>& decision = Status::Ok()) {
     auto [first, far] = ClockConnection::Pair(loop);
@@ -37,7 +39,8 @@ class ClockPeer final : public transport::FrameReceiver {
     loop.Settle();
   }
 
-  // What the connection's own end hears, as if the network had done it. REQUIRES: it is there.
+  // Closes the connection's own end with `why`, as if the network had done it. REQUIRES: the
+  // connection exists.
   void Break(const Status& why) { near_->EndWith(why); }
 
   void Say(const wire::Message& message) { connection->Send(ControlFrame(pool_, message)); }

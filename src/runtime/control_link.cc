@@ -12,7 +12,8 @@ constexpr Duration kControlPauseMin = milliseconds(20);
 constexpr Duration kControlPauseMax = milliseconds(500);
 constexpr Duration kReportEvery = seconds(5);
 constexpr Duration kFirstAttemptLimit = seconds(5);
-// Once there was a connection: after a cut the system itself would ask again later and later.
+// The limit after the first connection. It is short because after a cut the system itself would try
+// again at longer and longer intervals.
 constexpr Duration kAttemptAgainLimit = seconds(2);
 
 }  // namespace
@@ -41,7 +42,7 @@ void ControlLink::Connect() {
 void ControlLink::OnConnected(Result<std::unique_ptr<transport::Connection>> connection) {
   if (lost_) return;
   if (!connection.ok()) {
-    // An option or an address that cannot be does not get better by waiting.
+    // A wrong option or an impossible address does not get better by waiting.
     bool hopeless = connection.status().code() == StatusCode::kInvalidArgument;
     return hopeless && !had_connection_ ? Lose(connection.status()) : TryAgain(connection.status());
   }
@@ -55,7 +56,8 @@ void ControlLink::OnConnected(Result<std::unique_ptr<transport::Connection>> con
 
 void ControlLink::OnBound(Result<std::unique_ptr<transport::Connection>> connection) {
   if (!connection.ok()) {
-    // Once the job has been met, whoever else answers at its address is a passing thing.
+    // Once this process has met the job, another process that answers at the job's address is a
+    // passing event.
     bool passing = had_connection_ || connection.status().code() == StatusCode::kUnavailable;
     return passing ? TryAgain(connection.status()) : Lose(connection.status());
   }
@@ -78,7 +80,8 @@ void ControlLink::OnAliveTimer() {
   Send(events_.make_alive == nullptr ? wire::Alive{} : events_.make_alive());
 }
 
-// The patience is for one absence, however often a connection comes about in which nothing is said.
+// Connects again. The patience is for one absence, even if connections come and break on which the
+// coordinator says nothing.
 void ControlLink::Reconnect(const std::string& why) {
   if (ends_with_connection_) return Close();
   alive_.reset();

@@ -1,8 +1,8 @@
 // A member's connection to the coordinator: connects with patience, shakes hands, exchanges control
-// messages, and says that it lives. When the connection breaks, or the coordinator is silent, it is
-// made again: a coordinator that was restarted is met as if nothing had happened.
+// messages, and says that the member lives. When the connection breaks or the coordinator is
+// silent, the link connects again. It meets a restarted coordinator as if nothing had happened.
 //
-// Lives on one loop; all calls and callbacks on its thread.
+// Lives on one loop; all calls and callbacks on the thread of the loop.
 #pragma once
 
 #include <functional>
@@ -22,41 +22,45 @@ struct ControlLinkOptions {
   std::string coordinator;  // "host:port"
   Role role = Role::kWorker;
   JobIdentity identity;
-  // For the first connection.
+  // The limit for the first connection.
   Duration connect_limit = seconds(120);
-  // How long a coordinator that was lost may take to come back.
+  // The time that a lost coordinator may take to come back.
   Duration patience = seconds(30);
   Duration alive_every = milliseconds(200);
-  // A coordinator that says nothing for this long, although it was told that we live, is lost.
+  // The link takes a coordinator for lost that says nothing for this time, although the link tells
+  // it that this process lives.
   Duration silence_max = seconds(3);
 };
 
 class ControlLink final : public transport::FrameReceiver {
  public:
   struct Events {
-    // Connected and bound, for the first time or again; the first message is ours.
+    // Connected and bound, for the first time or again; this end sends the first message.
     std::function<void()> on_ready;
     std::function<void(const wire::Message&)> on_message;
-    // Could not connect, or the coordinator is gone and did not come back. Comes once, nothing
-    // after it.
+    // The link could not connect, or the coordinator is gone and did not come back. Called once,
+    // and nothing is called afterwards.
     std::function<void(const Status&)> on_lost;
-    // What is said beside "I live"; null: nothing.
+    // Returns the message that says "I live" and perhaps more; null: the message says no more.
     std::function<wire::Alive()> make_alive = nullptr;
   };
 
   ControlLink(transport::Loop& loop, const ControlLinkOptions& options, Log& log, Events events);
 
   void Start();
-  // Does nothing while there is no connection: who is ready again says what still matters.
+  // Does nothing while there is no connection: when on_ready comes, the member sends again what
+  // still matters.
   void Send(const wire::Message& message);
   bool is_connected() const { return connection_ != nullptr; }
-  // Ends the connection; nothing is called after it.
+  // Ends the connection; calls nothing afterwards.
   void Close();
-  // The coordinator will end the connection: then the link ends, too. Without one it ends at once.
+  // Expects the coordinator to end the connection; the link then ends, too. If there is no
+  // connection, the link ends at once.
   void EndWithConnection();
-  // "10.0.0.3": how the coordinator's network sees this host. REQUIRES: is_connected().
+  // Returns the address of this host as the coordinator's network sees it, as in "10.0.0.3".
+  // REQUIRES: is_connected().
   std::string LocalAddress() const { return connection_->LocalAddress(); }
-  // As of transport::Connection. REQUIRES: is_connected().
+  // Returns transport::Connection::RoundTrip. REQUIRES: is_connected().
   Duration RoundTrip() const { return connection_->RoundTrip(); }
 
   Result<ByteSpan> OnHeader(uint8_t kind, ConstByteSpan header, size_t payload_bytes) override;
@@ -80,7 +84,7 @@ class ControlLink final : public transport::FrameReceiver {
   Events events_;
   BufferPool pool_;  // before the connection, whose queue holds its buffers
   bool had_connection_ = false;
-  Time waiting_since_{};  // for a coordinator that answers
+  Time waiting_since_{};  // the member has no coordinator that answers since then
   Time give_up_{};
   Time next_report_{};
   Duration pause_{};
@@ -91,7 +95,7 @@ class ControlLink final : public transport::FrameReceiver {
   std::vector<std::byte> incoming_;
   bool heard_ = false;  // on this connection
   Time last_heard_{};
-  bool doubted_ = false;  // it was silent at the last look; the loop itself may have stood still
+  bool doubted_ = false;  // silent at the last look; but the loop itself may have stood still
   bool lost_ = false;
   bool ends_with_connection_ = false;
 };

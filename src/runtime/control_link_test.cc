@@ -1,4 +1,4 @@
-// When a member connects, says that it lives, doubts the coordinator, and gives up.
+// Tests when a member connects, says that it lives, doubts the coordinator, and gives up.
 #include "src/runtime/control_link.h"
 
 #include <gtest/gtest.h>
@@ -36,13 +36,13 @@ class ControlLinkTest : public testing::Test {
                             [this](const Status& why) { lost.push_back(why); }, make_alive});
     link->Start();
   }
-  // Whoever is asked last answers.
+  // Answers the last attempt.
   std::unique_ptr<ClockPeer> Answer(const std::optional<Status>& decision = Status::Ok(),
                                     const std::string& secret = "secret") {
     return std::make_unique<ClockPeer>(loop, loop.attempts.back(), JobIdentity{"job", secret, 1},
                                        decision);
   }
-  // A connection on which the coordinator has said something.
+  // Returns a connection on which the coordinator has said something.
   std::unique_ptr<ClockPeer> Connected() {
     Start();
     auto peer = Answer();
@@ -50,7 +50,7 @@ class ControlLinkTest : public testing::Test {
     loop.Settle();
     return peer;
   }
-  // What was written while the link tried in vain for so long.
+  // Returns the log lines of a link that tries in vain for this time.
   std::string SaidWhile(Duration how_long, WaitingStyle style) {
     testing::internal::CaptureStderr();
     loop.failure = kNobody;

@@ -1,4 +1,4 @@
-// A loop for tests: runs what was posted when it is told to, and its clock stands still.
+// A loop for tests: runs its posted work when the test says so, and its clock stands still.
 #pragma once
 
 #include <deque>

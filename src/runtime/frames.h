@@ -1,4 +1,4 @@
-// Frames made from messages.
+// Makes frames from messages.
 #pragma once
 
 #include <string>
@@ -13,29 +13,31 @@
 
 namespace byteps::runtime {
 
-// Control traffic overtakes data.
+// The urgency of control traffic, which overtakes data.
 inline constexpr int64_t kControlUrgency = INT64_MAX;
-// Overtakes nothing.
+// The urgency of a frame that overtakes nothing.
 inline constexpr int64_t kLastUrgency = INT64_MIN;
 
-// A frame whose payload is a copy of `bytes`, in a buffer of `pool`.
+// Returns a frame whose payload is a copy of `bytes`, in a buffer of `pool`.
 transport::OutFrame BytesFrame(BufferPool& pool, wire::FrameKind kind, ConstByteSpan bytes);
 
 transport::OutFrame ControlFrame(BufferPool& pool, const wire::Message& message);
 
-// A push, an answer or a verdict; `payload` is borrowed, `keep` shares its buffer if it has one.
-// Verdicts are as urgent as control traffic: they must arrive before pushes that follow them.
+// Makes a push, an answer or a verdict. Borrows `payload`; `keep` shares the payload's buffer if
+// the payload has one. Verdicts are as urgent as control traffic, because they must arrive before
+// the pushes that follow them.
 transport::OutFrame DataFrame(wire::FrameKind kind, const wire::DataHeader& header,
                               ConstByteSpan payload, BufferRef keep);
 
-// A resync frame.
+// Makes a resync frame.
 transport::OutFrame NumberFrame(wire::FrameKind kind, uint64_t number);
 
 transport::OutFrame WantFrame(BufferPool& pool, const std::vector<wire::PieceRef>& pieces);
 
-// An ack, a stable or a joined frame.
+// Makes an ack, a stable or a joined frame.
 transport::OutFrame ProgressFrame(wire::FrameKind kind, const wire::Progress& progress);
-// Without a bitmap, which takes a process set back, it leaves after all that wait.
+// Makes the frame of a process set. A frame without a bitmap takes the set back, so it leaves after
+// all waiting frames.
 transport::OutFrame GroupFrame(BufferPool& pool, const wire::Progress& number,
                                ConstByteSpan bitmap);
 transport::OutFrame JoinedFrame(BufferPool& pool, const wire::Progress& number,
@@ -44,7 +46,7 @@ transport::OutFrame JoinedFrame(BufferPool& pool, const wire::Progress& number,
 transport::OutFrame HaveFrame(BufferPool& pool, uint64_t epoch,
                               const std::vector<wire::HeldPiece>& pieces);
 
-// `push` is the header of the push that it stands for.
+// Makes an abort frame. `push`: the header of the push in whose place the abort stands.
 transport::OutFrame AbortFrame(BufferPool& pool, wire::DataHeader push, const std::string& why);
 
 }  // namespace byteps::runtime

@@ -14,7 +14,7 @@ using wire::FrameKind;
 constexpr const char* kAcceptorPurpose = "byteps acceptor";
 constexpr const char* kInitiatorPurpose = "byteps initiator";
 
-// Nobody says more in a handshake; a stranger that was refused may go on without end.
+// No honest peer sends more in a handshake; a stranger that was refused may send without end.
 constexpr size_t kDroppedBytesMax = size_t{64} * 1024;
 
 Status Timeout(const transport::Connection& connection) {
@@ -23,7 +23,8 @@ Status Timeout(const transport::Connection& connection) {
                                         "byteps process?"};
 }
 
-// What proofs are over besides the hello: the challenge, and the connection that it came on.
+// Returns the bytes that a proof covers besides the hello: the challenge, and the binding of the
+// connection that it came on.
 std::vector<std::byte> Said(const wire::Nonce& challenge, const transport::Connection& connection) {
   std::vector<std::byte> said(challenge.begin(), challenge.end());
   ConstByteSpan binding = connection.ChannelBinding();
@@ -45,7 +46,7 @@ ProofBytes AcceptorProof(const JobIdentity& identity, ConstByteSpan hello,
 
 bool Is(uint8_t kind, FrameKind wanted) { return kind == static_cast<uint8_t>(wanted); }
 
-// Whether the other end may be a member for what it is, whatever it says.
+// Checks whether the user of the other process may be a member, whatever the process says.
 Status CheckOwner(const JobIdentity& identity, const transport::Connection& connection) {
   return identity.of_one_user ? connection.CheckSameUser() : Status::Ok();
 }
@@ -108,7 +109,7 @@ void HandshakeInitiator::OnChallenge() {
                  InitiatorProof(identity_, hello_bytes_, Said(challenge, *connection_))));
 }
 
-// What is not proven is a refusal at most: it ends this attempt, and nobody.
+// Returns the end of this attempt. An unproven refusal ends this attempt only, never the process.
 Status HandshakeInitiator::Judge(const wire::Welcome& welcome) const {
   bool proven =
       challenge_.has_value() &&
@@ -155,7 +156,7 @@ HandshakeAcceptor::HandshakeAcceptor(transport::Loop& loop, BufferPool& pool,
       decide_(std::move(decide)),
       done_(std::move(done)),
       alive_(std::make_shared<bool>(true)) {
-  hello_.version = 0;  // nothing has been said yet
+  hello_.version = 0;  // no hello has come yet
   connection_->SetLimits({wire::kHandshakeBytesMax, kDroppedBytesMax});
   connection_->Start(this);
   deadline_ = loop.After(kProofLimit, [this] { Finish(Timeout(*connection_)); });
@@ -170,7 +171,7 @@ Result<ByteSpan> HandshakeAcceptor::OnHeader(uint8_t kind, ConstByteSpan, size_t
 }
 
 void HandshakeAcceptor::OnFrame() {
-  // The frame whose header OnHeader has let in.
+  // The kind of the frame whose header OnHeader has accepted.
   const std::optional<FrameKind> kind = std::exchange(expected_, std::nullopt);
   if (kind == FrameKind::kHello) return OnHello();
   if (kind == FrameKind::kProof) return OnProof();
@@ -226,13 +227,14 @@ void HandshakeAcceptor::OnDecided(const Status& decision) {
   SendWelcome(decision);
 }
 
-// A stranger learns why, and gets no proof.
+// Refuses a stranger: tells it why, and gives it no proof.
 void HandshakeAcceptor::Refuse(const std::string& to_peer, const std::string& to_us) {
   refusal_ = Status(StatusCode::kRefused, to_us);
   SendRefusal({StatusCode::kRefused, to_peer});
 }
 
-// The peer reads the reason; the connection ends when it closes or at the deadline.
+// Sends the reason for the peer to read. The connection ends when the peer closes it or at the
+// deadline.
 void HandshakeAcceptor::SendRefusal(const Status& why) {
   SendWelcome(why);
   connection_->CloseAfterFlush(seconds(1));

@@ -1,13 +1,13 @@
 // Binds a fresh connection to (job, role, index, incarnation): hello, challenge, proof, welcome,
-// bound. Both ends prove that they hold the job's secret before any other frame is read. The
-// acceptor, which strangers can reach, lets the initiator prove first; it decides nothing and
-// proves nothing before. In a job of one user both ends also look whose process the other one is.
-// The whole welcome is proven: nobody in between changes what it says, and
-// only a member can end a process by saying that it is none any more (kEvicted). Under TLS a proof
-// holds for its own connection only.
+// bound. Both ends prove that they hold the job's secret before they read any other frame.
+// Strangers can reach the acceptor, so the initiator must prove first; before that the acceptor
+// decides nothing and proves nothing. In a job of one user both ends also check the user of the
+// other process. The proof covers the whole welcome: nobody in between can change it, and only a
+// member can end a process by saying that the process is not a member any more (kEvicted). Under
+// TLS a proof holds for its own connection only.
 //
 // Each object lives on the connection's loop, owns the connection until it calls `done`, and calls
-// it at most once; destroying the object, also from inside `done`, ends the attempt silently.
+// `done` at most once. Destroying the object, also from inside `done`, ends the attempt silently.
 // `pool` belongs to the loop's thread and outlives the connection.
 #pragma once
 
@@ -26,16 +26,17 @@
 
 namespace byteps::runtime {
 
-// What both ends of a job know.
+// The facts that both ends of a job know.
 struct JobIdentity {
   std::string job;
   std::string secret;
   uint64_t incarnation = 0;  // of this process
-  // Only processes of this machine and of this process' user can be members.
+  // True: only processes of this machine and of this process' user can be members.
   bool of_one_user = false;
 };
 
-// How long a handshake may take once the connection stands, and the acceptor waits for a proof.
+// kHandshakeLimit: the limit for the whole handshake, from the connection on. kProofLimit: the time
+// that the acceptor waits for a proof.
 inline constexpr Duration kHandshakeLimit = seconds(10);
 inline constexpr Duration kProofLimit = seconds(5);
 
@@ -44,7 +45,8 @@ class HandshakeInitiator final : public transport::FrameReceiver {
  public:
   using Done = std::function<void(Result<std::unique_ptr<transport::Connection>>)>;
 
-  // `hello` names who we are and whom we want; job, nonce and incarnation are filled in here.
+  // `hello` names this process and the wanted process; the constructor fills in job, nonce and
+  // incarnation.
   HandshakeInitiator(transport::Loop& loop, BufferPool& pool,
                      std::unique_ptr<transport::Connection> connection, const JobIdentity& identity,
                      wire::Hello hello, Duration limit, Done done);
@@ -62,7 +64,7 @@ class HandshakeInitiator final : public transport::FrameReceiver {
   const JobIdentity identity_;
   BufferPool& pool_;
   uint8_t incoming_kind_ = 0;
-  std::optional<wire::Nonce> challenge_;  // once it has come
+  std::optional<wire::Nonce> challenge_;  // set when the challenge has come
   std::vector<std::byte> hello_bytes_;
   std::vector<std::byte> incoming_;
   std::unique_ptr<transport::Loop::Timer> deadline_;
@@ -72,12 +74,12 @@ class HandshakeInitiator final : public transport::FrameReceiver {
 // The side that accepted.
 class HandshakeAcceptor final : public transport::FrameReceiver {
  public:
-  // Decides about a hello that is proven: kOk, or the reason to refuse. May keep `answer` and call
-  // it later (a member that is ahead of us waits). Called at most once.
+  // `decide` judges a proven hello: kOk, or the reason to refuse. It may keep `answer` and call it
+  // later (a member that is ahead of this process waits). Called at most once.
   //
-  // `done` gets kRefused, with the reason as one says it of the peer, for who has sent a hello that
-  // does not fit, or has not proved that it knows the secret, or (with a hello of version 0) cannot
-  // even be spoken to; other codes for who sent none.
+  // `done` gets kRefused if the peer sent a hello that does not fit, has not proved that it knows
+  // the secret, or cannot even be spoken to (then the hello has version 0). The text says of the
+  // peer what is wrong. If the peer sent no hello, `done` gets another code.
   using Answer = std::function<void(Status)>;
   using Decide = std::function<void(const wire::Hello&, Answer answer)>;
   using Done =
@@ -88,9 +90,9 @@ class HandshakeAcceptor final : public transport::FrameReceiver {
                     Decide decide, Done done);
   ~HandshakeAcceptor() override;
 
-  // "10.0.0.3:4711"
+  // Returns the peer's address, as in "10.0.0.3:4711".
   const std::string& peer() const { return peer_; }
-  // Whether it has proved that it knows the secret.
+  // Returns whether the peer has proved that it knows the secret.
   bool proven() const { return proven_; }
 
   Result<ByteSpan> OnHeader(uint8_t kind, ConstByteSpan header, size_t payload_bytes) override;
@@ -111,10 +113,10 @@ class HandshakeAcceptor final : public transport::FrameReceiver {
   const JobIdentity identity_;
   BufferPool& pool_;
   const std::string peer_;
-  // What may come now. None: nothing, before our answer.
+  // The only kind of frame that may come now. None: no frame may come before this end has answered.
   std::optional<wire::FrameKind> expected_ = wire::FrameKind::kHello;
   bool proven_ = false;
-  Status refusal_;  // of a peer that has still to read it
+  Status refusal_;  // set while the peer has still to read it
   wire::Hello hello_;
   wire::Nonce challenge_{};
   std::vector<std::byte> hello_bytes_;
@@ -122,7 +124,7 @@ class HandshakeAcceptor final : public transport::FrameReceiver {
   std::unique_ptr<transport::Loop::Timer> deadline_;
   Decide decide_;
   Done done_;
-  // Tells a late answer that the acceptor is gone. shared_ptr: the answer may outlive us.
+  // Tells a late answer that the acceptor is gone. shared_ptr: the answer may outlive the acceptor.
   std::shared_ptr<bool> alive_;
 };
 

@@ -1,4 +1,4 @@
-// How long both ends of a handshake wait, and what they do with words out of turn.
+// Tests how long both ends of a handshake wait, and what they do with frames out of turn.
 #include "src/runtime/handshake.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace {
 using wire::FrameKind;
 using Bytes = std::vector<std::byte>;
 
-// Keeps what comes, and says what the test wants.
+// Keeps all frames that come, and sends the frames that the test wants.
 class Stranger final : public transport::FrameReceiver {
  public:
   explicit Stranger(std::unique_ptr<transport::Connection> line) : line_(std::move(line)) {
@@ -101,7 +101,7 @@ class HandshakeTimesTest : public testing::Test {
   ClockLoop loop;
   BufferPool pool;
   JobIdentity identity{"job", "secret", 1};
-  Status owner;  // of the other end
+  Status owner;  // the result of CheckSameUser at the other end
   std::unique_ptr<HandshakeInitiator> initiator;
   std::unique_ptr<HandshakeAcceptor> acceptor;
   HandshakeAcceptor::Answer answer;
@@ -190,7 +190,7 @@ TEST_F(HandshakeTimesTest, NothingComesBeforeTheAnswer) {
   EXPECT_EQ(Codes(), Ends{StatusCode::kProtocol});
 }
 
-// No frame has kind 0. In no state does it stand for the one that is awaited.
+// No frame has kind 0, so kind 0 must not pass for the awaited frame in any state.
 TEST_F(HandshakeTimesTest, AFrameOfKind0EndsTheHandshakeInEachStateOfBothSides) {
   constexpr auto kZero = static_cast<FrameKind>(0);
   using Come = std::function<std::unique_ptr<Stranger>()>;
@@ -323,7 +323,7 @@ TEST_F(HandshakeTimesTest, OfWhoSaidNothingNoVersionIsKnown) {
   EXPECT_EQ(version, 0u);
 }
 
-// Of those that have proved nothing the oldest goes; who has is not one of them.
+// A new unproven connection pushes out the oldest unproven one. A proven connection stays.
 TEST_F(HandshakeTimesTest, StrangersMakeRoomForEachOtherAndMembersStay) {
   std::vector<std::string> done;
   Handshakes all(

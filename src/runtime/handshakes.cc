@@ -7,8 +7,8 @@
 
 namespace byteps::runtime {
 
-// More than a job's members that come at the same moment have on their way, and never most of the
-// descriptors.
+// Allows more than the connections of a job's members that come at the same moment, and never most
+// of the descriptors.
 size_t UnprovenMax() {
   constexpr size_t kLeast = 16;
   constexpr size_t kMost = 1024;

@@ -1,5 +1,5 @@
-// The connections to one port that are not let in yet. Strangers may open as many as they like: of
-// those that have proved nothing there are few at a time, and the oldest goes first.
+// The connections to one port that have not finished their handshakes. Strangers may open as many
+// as they like, so only a few unproven connections stay at a time: a new one pushes out the oldest.
 //
 // Lives on its loop's thread. Destroying it, or `Clear`, ends all attempts silently.
 #pragma once
@@ -13,16 +13,17 @@
 
 namespace byteps::runtime {
 
-// How many unproven connections a process can afford: a part of the descriptors that it may open.
+// Returns the number of unproven connections that a process can afford: a part of the descriptors
+// that it may open.
 size_t UnprovenMax();
 
 class Handshakes {
  public:
-  // As HandshakeAcceptor's, with the name of the peer.
+  // Like HandshakeAcceptor::Done, with the name of the peer.
   using Done = std::function<void(Result<std::unique_ptr<transport::Connection>>,
                                   const wire::Hello&, const std::string& peer)>;
 
-  // `pool` outlives the connections.
+  // REQUIRES: `pool` outlives the connections.
   Handshakes(transport::Loop& loop, BufferPool& pool, const JobIdentity& identity,
              size_t unproven_max, HandshakeAcceptor::Decide decide, Done done);
 

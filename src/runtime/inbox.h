@@ -1,7 +1,8 @@
-// Things for the thread of one loop, from any thread: taken there in the order in which they were
-// put. One wake-up is enough for all that come together.
+// Things for the thread of one loop. Any thread may put them; the loop's thread takes them in the
+// order in which they were put. One wake-up is enough for all that come together.
 //
-// The loop must not run any more when an inbox goes; what was not taken goes with it.
+// REQUIRES: the loop does not run any more when an inbox is destroyed. Things that were not taken
+// are destroyed, too.
 #pragma once
 
 #include <functional>
@@ -16,16 +17,16 @@ namespace byteps::runtime {
 template <typename Thing>
 class Inbox {
  public:
-  // `take` is called on the loop's thread with all there are; it may put more, which wait for the
-  // next turn.
+  // Calls `take` on the loop's thread, with all things there are. `take` may put more things, which
+  // wait for the next turn.
   Inbox(transport::Loop& loop, std::function<void(std::vector<Thing>&)> take)
       : loop_(loop), take_(std::move(take)) {}
 
-  // From any thread; does not block. If it throws (no memory) nothing was put.
+  // May be called from any thread; does not block. If Put throws (no memory), it has put nothing.
   void Put(Thing thing) {
     MutexLock lock(mutex_);
     things_.push_back(std::move(thing));
-    if (things_.size() > 1) return;  // the loop knows
+    if (things_.size() > 1) return;  // the loop has work already
     try {
       loop_.Post([this] { Take(); });
     } catch (...) {
@@ -46,7 +47,7 @@ class Inbox {
 
   transport::Loop& loop_;
   const std::function<void(std::vector<Thing>&)> take_;
-  std::vector<Thing> taken_;  // of the loop's thread
+  std::vector<Thing> taken_;  // used on the loop's thread only
 
   Mutex mutex_;
   std::vector<Thing> things_ BYTEPS_GUARDED_BY(mutex_);

@@ -10,7 +10,7 @@
 namespace byteps::runtime {
 namespace {
 
-// Made before they are needed; copies share the text.
+// Made before anybody needs them, because there may be no memory later; copies share the text.
 const Status kNoMemory(StatusCode::kExhausted, "there is no memory");
 const Status kSomethingElse(StatusCode::kInternal, "something was thrown that is no exception");
 
@@ -38,10 +38,10 @@ Status RunLoop(transport::Loop& loop) noexcept {
 }
 
 Status AskLoop(transport::Loop& loop, Duration limit, std::function<Status()> work) {
-  // Shared with the loop, which may come to it after this call has returned.
+  // Shared with the loop, which may run the work after this call has returned.
   struct Question {
     std::promise<Status> answer;
-    std::atomic<bool> taken{false};  // by the loop that begins it, or by who no longer waits
+    std::atomic<bool> taken{false};  // by the loop, or by a caller that gives up
   };
   auto question = std::make_shared<Question>();
   std::future<Status> done = question->answer.get_future();

@@ -1,4 +1,4 @@
-// Where a server can be reached through shared memory.
+// The address at which workers reach a server through shared memory.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace byteps::runtime {
 
-// An address of src/transport/shared/shared_transport.h that both ends know without being told: it
-// is a proof of the job, its secret and the server's `incarnation`. Only processes of the job can
-// guess it if there is a secret; the handshake is the same as over TCP.
+// Returns an address of src/transport/shared/shared_transport.h that both ends can derive. It is a
+// proof of the job, its secret and the server's `incarnation`. If the job has a secret, only
+// processes of the job can guess the address; the handshake is the same as over TCP.
 std::string SharedAddress(const JobIdentity& identity, uint64_t incarnation);
 
 }  // namespace byteps::runtime

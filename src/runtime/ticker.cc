@@ -17,7 +17,8 @@ void Ticker::Arm() {
 void Ticker::Look() {
   looks_soon_ = false;
   std::optional<Time> next = next_();
-  // A timer that rings too early only looks again; re-arming it for every event would cost more.
+  // Keeps a timer that rings too early, which only looks again. Setting the timer anew at every
+  // event would cost more.
   if (!next.has_value() || (armed_.has_value() && *armed_ <= *next)) return;
   armed_ = next;
   Duration delay = std::max<Duration>(*next - loop_.Now(), Duration::zero());

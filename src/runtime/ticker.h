@@ -1,5 +1,5 @@
-// Calls a state machine's OnTick when its NextTick says so; sleeps when it has nothing to do.
-// Lives on one loop.
+// Calls a state machine's OnTick at the time of its NextTick; sleeps when the state machine has
+// nothing to do. Lives on one loop.
 #pragma once
 
 #include <functional>
@@ -16,8 +16,8 @@ class Ticker {
   Ticker(transport::Loop& loop, std::function<std::optional<Time>()> next,
          std::function<void(Time)> tick);
 
-  // To be called after every event that reached the machine. Cheap: many events that come together
-  // are followed by one look.
+  // Must be called after every event that reached the state machine. Cheap: one look follows many
+  // events that come together.
   void Arm();
 
  private:

@@ -11,7 +11,7 @@
 namespace byteps::runtime {
 namespace {
 
-// How long the last messages may take to leave.
+// The time that the last messages may take to leave.
 constexpr Duration kFarewellLimit = seconds(2);
 
 constexpr size_t kSaidMax = 32;
@@ -129,7 +129,7 @@ void CoordinatorProcess::Stop(const Status& why) {
 void CoordinatorProcess::OnBound(Result<std::unique_ptr<transport::Connection>> connection,
                                  const wire::Hello& hello, const std::string& peer) {
   if (connection.status().code() == StatusCode::kRefused) {
-    std::optional<Role> role;  // of another version only the version is known
+    std::optional<Role> role;  // unknown if the peer has another version
     if (hello.version == wire::kWireVersion) role = hello.role;
     machine_.OnRefused(peer, role, connection.status().message(), loop_->Now());
     ticker_.Arm();
@@ -169,7 +169,7 @@ void CoordinatorProcess::OnClosed(uint64_t id, const Status& why) {
   StopIfAllKnow();
 }
 
-// The launcher saw one of its processes end.
+// Tells the state machine that one of the launcher's processes has ended.
 void CoordinatorProcess::OnExit(uint32_t process, std::optional<uint32_t> rank) {
   machine_.OnProcessEnded({options_.host, process, rank}, loop_->Now());
   ticker_.Arm();
@@ -192,8 +192,8 @@ void CoordinatorProcess::Report(const std::string& text) {
   if (said_.size() > kSaidMax) said_.pop_front();
 }
 
-// Who is connected has been told; the loop ends when the news is out, and who comes back for it has
-// had the time.
+// All connected members have been told. The loop ends when the news is sent, and when members that
+// come back for the news have had the time.
 void CoordinatorProcess::Finish(const Status& how) {
   outcome_ = how;
   if (!how.ok()) log_.Error("the job is over: {}", how.message());

@@ -24,11 +24,11 @@ struct CoordinatorProcessOptions {
   std::string address;  // "host:port" to listen on
   JobIdentity identity;
   protocol::CoordinatorOptions protocol;
-  // A file descriptor from which a launcher's notices are read (exit_notices.h); below 0: none. It
-  // speaks of processes on `host`.
+  // The file descriptor of a launcher's notices about processes on `host` (exit_notices.h); below
+  // 0: there are no notices.
   int exit_notices = -1;
   std::string host;
-  // Where the job's state is shown, "host:port"; empty: nowhere (status_port.h).
+  // The address "host:port" of the status port; empty: there is none (status_port.h).
   std::string status_address;
 };
 
@@ -38,14 +38,15 @@ class CoordinatorProcess final : public protocol::CoordinatorDriver {
                      Log& log);
   ~CoordinatorProcess() override;
 
-  // Binds the address and returns it with the port that was really bound; Run does it if this was
-  // not called. REQUIRES: called at most once, before Run.
+  // Binds the address and returns it with the port that was really bound. If nobody calls this, Run
+  // binds the address. REQUIRES: called at most once, before Run.
   Result<std::string> Listen();
 
-  // Blocks until the job is over, on the calling thread. kOk: in order. Otherwise why.
+  // Blocks on the calling thread until the job is over. kOk: the job ended in order. Otherwise
+  // returns the reason.
   Status Run();
 
-  // Ends the job with `why`, from any thread (a signal's thread, say).
+  // Ends the job with `why`; may be called from any thread (a signal's thread, say).
   void Stop(const Status& why);
 
  private:

@@ -48,7 +48,7 @@ ExitNotices::ExitNotices(int descriptor, int stop, OnExit on_exit)
 
 ExitNotices::~ExitNotices() {
   uint64_t one = 1;
-  // An eventfd that was just made takes a number.
+  // The write cannot block, because an eventfd that was just made takes a number.
   [[maybe_unused]] ssize_t written = ::write(stop_, &one, sizeof(one));
   if (thread_.joinable()) thread_.join();
   ::close(stop_);
@@ -64,7 +64,7 @@ void ExitNotices::Run() {
   }
 }
 
-// False at the end.
+// Returns false at the end.
 bool ExitNotices::Read() {
   char bytes[512];
   ssize_t count = ::read(descriptor_, bytes, sizeof(bytes));

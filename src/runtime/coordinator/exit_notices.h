@@ -1,6 +1,6 @@
-// What a launcher tells the coordinator: which of the processes it started have ended. It writes
-// lines "exited PID", of a worker "exited PID worker RANK", to a pipe whose reading end the
-// coordinator inherits.
+// The notices of a launcher to the coordinator: which of the launcher's processes have ended. The
+// launcher writes lines "exited PID", or "exited PID worker RANK" for a worker, to a pipe. The
+// coordinator inherits the reading end of the pipe.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ class ExitNotices {
  public:
   using OnExit = std::function<void(uint32_t process, std::optional<uint32_t> rank)>;
 
-  // Reads `descriptor`, which stays the caller's, on a thread of its own, until it ends. `on_exit`
-  // is called on that thread. Lines that say something else are ignored.
-  // kExhausted: there is no descriptor or no thread left for it.
+  // Reads `descriptor` on a thread of its own until the descriptor ends. The descriptor stays the
+  // caller's. Calls `on_exit` on that thread. Ignores all other lines.
+  // kExhausted: there is no descriptor or no thread left for the reader.
   static Result<std::unique_ptr<ExitNotices>> Start(int descriptor, OnExit on_exit);
   // Stops reading.
   ~ExitNotices();

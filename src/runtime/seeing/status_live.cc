@@ -4,7 +4,7 @@ namespace byteps::runtime {
 
 namespace {
 
-// It asks for /status.json twice a second. What it shows comes in as text, never as markup.
+// Asks for /status.json twice a second. The page inserts the values as text, never as markup.
 constexpr std::string_view kLivePage = R"html(<!doctype html>
 <html lang="en">
 <meta charset="utf-8">

@@ -17,7 +17,7 @@ using protocol::JobStatus;
 using protocol::MemberState;
 using protocol::MemberStatus;
 
-// A mean below this is noise of the machine.
+// A mean below this value is noise of the machine.
 constexpr double kLateShownMs = 5;
 
 std::string Plain(std::string_view text) {
@@ -28,7 +28,7 @@ std::string Plain(std::string_view text) {
   return plain;
 }
 
-// Between quotes, in JSON and in the labels of Prometheus alike.
+// Returns `text` in quotes, for JSON and for the labels of Prometheus.
 std::string Quoted(std::string_view text) {
   std::string quoted = "\"";
   for (char c : Plain(text)) {

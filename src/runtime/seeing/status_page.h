@@ -1,5 +1,5 @@
 // The state of a job as text: for people, for programs (JSON) and for Prometheus. Names of tensors
-// and hosts come from the job's members; nothing in them can break a line or a quote.
+// and hosts come from the job's members; such a name cannot break a line or a quote.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 namespace byteps::runtime {
 
-// What was said to people, with the time of day: who was lost, who was refused.
+// A sentence that was said to people, with the time of day: a member was lost, a process was
+// refused.
 struct SaidLine {
   int64_t at_ms = 0;  // since the epoch
   std::string text;
@@ -20,7 +21,7 @@ struct SaidLine {
 struct StatusPage {
   std::string job;
   std::string version;
-  double up_s = 0;  // the process that answers
+  double up_s = 0;  // of the process that answers
   int64_t now_ms = 0;
   protocol::JobStatus status;
   std::deque<SaidLine> said;  // the latest last
@@ -29,7 +30,7 @@ struct StatusPage {
 std::string TextOf(const StatusPage& page);
 std::string JsonOf(const StatusPage& page);
 std::string MetricsOf(const StatusPage& page);
-// A page with live plots, in one file.
+// Returns a page with live plots, in one file.
 std::string_view LivePage();
 
 }  // namespace byteps::runtime

@@ -1,4 +1,4 @@
-// What the status page says, as text, as JSON and as metrics.
+// Tests the status page as text, as JSON and as metrics.
 #include "src/runtime/seeing/status_page.h"
 
 #include <gtest/gtest.h>
@@ -55,7 +55,8 @@ TEST(StatusPageTest, ThePageNamesWhoIsLateStoppedAndLost) {
   EXPECT_TRUE(Says(text, "worker 2 (process 44 on c) was lost")) << text;
 }
 
-// Everything that a page can say, in each format to the last character.
+// Returns a page with everything that a page can say. The tests compare each format to the last
+// character.
 StatusPage Everything() {
   StatusPage page = Example();
   std::vector<MemberStatus>& members = page.status.members;

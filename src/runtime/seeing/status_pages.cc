@@ -20,11 +20,11 @@ int64_t MillisecondsSinceEpoch() {
 StatusPages::StatusPages(transport::Loop& loop, std::function<StatusPage()> look)
     : loop_(&loop), look_(std::move(look)) {}
 
-// False: the loop stands still, or its process ends.
+// Returns false if the loop stands still, or its process ends.
 bool StatusPages::Refresh() {
   const Time now = std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now());
   if (taken_ != Time() && now - taken_ < kFresh) return true;
-  // Shared: the loop may come to it after this has given up.
+  // Shared with the loop, which may fill it after this call has given up.
   auto page = std::make_shared<StatusPage>();
   Status asked = AskLoop(*loop_, kLoopLimit, [page, look = look_] {
     *page = look();

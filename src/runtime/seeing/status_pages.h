@@ -1,5 +1,5 @@
-// What a status port shows at which path. The state is asked of a loop, for all who ask within a
-// moment once, so that nobody keeps the loop busy.
+// The contents of a status port, by path. Asks a loop for the state at most once within a moment,
+// however many guests ask, so that nobody keeps the loop busy.
 #pragma once
 
 #include <functional>
@@ -13,15 +13,15 @@
 
 namespace byteps::runtime {
 
-// To be called on one thread, which is not the loop's; the loop outlives it.
+// Must be used on one thread, which is not the loop's. REQUIRES: the loop outlives this object.
 class StatusPages {
  public:
-  // The state is as old at most.
+  // The maximum age of the state that a page shows.
   static constexpr Duration kFresh = milliseconds(50);
-  // How long the loop may take to answer.
+  // The time that the loop may take to answer.
   static constexpr Duration kLoopLimit = milliseconds(500);
 
-  // `look` is called on the loop's thread.
+  // Calls `look` on the loop's thread.
   StatusPages(transport::Loop& loop, std::function<StatusPage()> look);
 
   StatusPort::Content operator()(const std::string& path);
@@ -35,7 +35,7 @@ class StatusPages {
   Time taken_{};
 };
 
-// By the clock on the wall.
+// Returns the time by the clock on the wall.
 int64_t MillisecondsSinceEpoch();
 
 }  // namespace byteps::runtime

@@ -1,4 +1,4 @@
-// Which path shows what, and how often the loop is asked.
+// Tests which path shows which content, and how often StatusPages asks the loop.
 #include "src/runtime/seeing/status_pages.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,8 @@ TEST_F(StatusPagesTest, EachPathHasItsKindOfText) {
   EXPECT_EQ(looks, before) << "for these nobody asks the loop";
 }
 
-// However fast somebody asks. On a machine that stands still meanwhile it may be a few.
+// However fast a guest asks, the loop is asked rarely: a few times if the machine stands still
+// meanwhile.
 TEST_F(StatusPagesTest, WhoAsksAgainAtOnceGetsTheSameState) {
   for (int i = 0; i < 1000; ++i) pages("/");
   EXPECT_GE(looks, 1);
@@ -61,7 +62,7 @@ TEST_F(StatusPagesTest, ALoopThatDoesNotAnswerIsSaid) {
   EXPECT_TRUE(text.found) << "who says nothing reads it, too";
   EXPECT_NE(text.text.find("does not answer"), std::string::npos) << text.text;
   EXPECT_EQ(looks, 0);
-  loop.RunPosted();  // late: nobody waits for it any more
+  loop.RunPosted();  // late: nobody waits any more
   EXPECT_EQ(looks, 0);
   EXPECT_FALSE(pages("/metrics").found);
 }

@@ -18,9 +18,11 @@
 namespace byteps::runtime {
 namespace {
 
-// Whoever waits at the door would wake the port again and again while there is no descriptor.
+// The pause while there is no descriptor. Without it a connection that waits would wake the port
+// again and again.
 constexpr Duration kAcceptAgain = milliseconds(100);
-// Reads of what a guest says after its answer, so that the answer reaches it.
+// The number of reads after an answer. The port reads what the guest still says, so that the answer
+// reaches the guest.
 constexpr int kLastReads = 64;
 
 Time Now() { return std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now()); }
@@ -33,7 +35,7 @@ Status Unavailable(const std::string& address, const std::string& why) {
 
 std::string ErrnoText() { return std::generic_category().message(errno); }
 
-// A socket that listens on one of these addresses.
+// Returns a socket that listens on one of these addresses.
 int Bind(const addrinfo* addresses) {
   for (const addrinfo* one = addresses; one != nullptr; one = one->ai_next) {
     int socket = ::socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -67,7 +69,7 @@ std::string Http(std::string_view status, std::string_view type, std::string_vie
   return answer;
 }
 
-// Names by which a browser may ask for a port of this host.
+// Returns the names by which a browser may ask for a port of this host.
 std::vector<std::string> NamesOf(const std::string& host) {
   std::vector<std::string> names = {"localhost"};
   if (!host.empty()) names.push_back(host);
@@ -131,7 +133,7 @@ StatusPort::StatusPort(int listener, int stop, std::string address, std::vector<
 
 StatusPort::~StatusPort() {
   const uint64_t one = 1;
-  // An eventfd that was just made takes a number.
+  // The write cannot block, because an eventfd that was just made takes a number.
   [[maybe_unused]] ssize_t written = ::write(stop_, &one, sizeof(one));
   if (thread_.joinable()) thread_.join();
   for (Guest& guest : guests_) ::close(guest.socket);
@@ -172,7 +174,8 @@ void StatusPort::Run() {
   }
 }
 
-// Whoever comes to a full house finds the door closed; who is in it goes within seconds.
+// If all slots are in use, a new connection is closed at once. Every connection ends within
+// seconds.
 void StatusPort::Accept(Time now) {
   const int socket = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (socket < 0) {
@@ -187,7 +190,7 @@ void StatusPort::Accept(Time now) {
   guests_.push_back({socket, Now() + kAskLimit, {}, {}, 0});
 }
 
-// False: it is served, or gone.
+// Returns false when the guest is served, or gone.
 bool StatusPort::Serve(Guest& guest, bool event, Time now) {
   if (guest.answer.empty()) {
     if (event) return Read(guest, now);
@@ -202,7 +205,7 @@ bool StatusPort::Read(Guest& guest, Time now) {
   const ssize_t count = ::recv(guest.socket, bytes, sizeof(bytes), 0);
   if (count < 0) return errno == EAGAIN || errno == EINTR;
   guest.request.Take({bytes, static_cast<size_t>(count)});
-  // Who speaks no HTTP gets the page when the limit has passed.
+  // A guest that speaks no HTTP gets the page when the limit has passed.
   if (count == 0 || guest.request.whole() || guest.request.too_long()) Answer(guest, now);
   return true;
 }
@@ -221,7 +224,7 @@ std::string StatusPort::AnswerTo(const StatusRequest& request) const {
     return HttpError("431 Request Header Fields Too Large",
                      "the request is longer than the status port reads");
   }
-  // The header that names the host may be missing.
+  // A request that has not ended may lack the header that names the host.
   if (request.speaks_http() && !request.whole()) {
     return HttpError("408 Request Timeout", "the request did not end in time");
   }
@@ -235,7 +238,7 @@ std::string StatusPort::AnswerTo(const StatusRequest& request) const {
   return Http(content.found ? "200 OK" : "404 Not Found", content.type, content.text);
 }
 
-// False: all is out, or nobody reads.
+// Returns false when all is sent, or nobody reads.
 bool StatusPort::Write(Guest& guest) const {
   const size_t left = guest.answer.size() - guest.sent;
   const ssize_t count = ::send(guest.socket, guest.answer.data() + guest.sent, left, MSG_NOSIGNAL);
@@ -243,7 +246,7 @@ bool StatusPort::Write(Guest& guest) const {
   guest.sent += static_cast<size_t>(count);
   if (guest.sent < guest.answer.size()) return true;
   ::shutdown(guest.socket, SHUT_WR);
-  // To close beside bytes that nobody has read would take the answer back.
+  // A close with unread bytes would discard the answer, so read the rest first.
   char rest[4096];
   for (int i = 0; i < kLastReads && ::recv(guest.socket, rest, sizeof(rest), 0) > 0; ++i) {
   }

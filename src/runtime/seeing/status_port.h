@@ -1,10 +1,10 @@
-// A TCP port on which a job shows its state: to whoever connects and says nothing (`nc`), and over
-// HTTP. It only tells; nothing that comes in changes anything. Over HTTP it answers only if it is
-// asked by an address or by a name of its machine (status_request.h).
+// A TCP port on which a job shows its state: to a guest that connects and says nothing (`nc`), and
+// over HTTP. The port only tells; a request changes nothing. Over HTTP it answers only a request
+// for an address or for a name of this machine (status_request.h).
 //
-// Anybody who reaches the port may read it, so it listens on the loopback address if its owner does
-// not wish otherwise. It has a thread of its own, and a bound for everything: connections, bytes of
-// a request, and time.
+// Everybody that reaches the port may read it, so it listens on the loopback address unless its
+// owner wishes otherwise. It has a thread of its own, and a bound for everything: connections,
+// bytes of a request, and time.
 #pragma once
 
 #include <functional>
@@ -27,17 +27,18 @@ class StatusPort {
     std::string_view type;  // of the text, as HTTP names it
     std::string text;
   };
-  // What is at this path ("/" for a connection that says nothing). Called on the port's thread; may
-  // block for a moment.
+  // Returns the content of this path ("/" for a connection that says nothing). Called on the port's
+  // thread; may block for a moment.
   using Look = std::function<Content(const std::string& path)>;
 
   static constexpr size_t kConnectionsMax = 16;
-  // Who has not asked by then says nothing.
+  // After this time without a request the port answers as for the path "/".
   static constexpr Duration kAskLimit = milliseconds(300);
-  // From the first byte of the answer to the last.
+  // The limit from the first byte of the answer to the last.
   static constexpr Duration kReadLimit = seconds(5);
 
-  // `address`: "host:port"; port 0: any free one. kUnavailable: it cannot be had.
+  // `address`: "host:port"; port 0: any free port. kUnavailable: the port cannot listen on the
+  // address.
   static Result<std::unique_ptr<StatusPort>> Start(const std::string& address, Look look);
   // Closes the port.
   ~StatusPort();
@@ -47,12 +48,12 @@ class StatusPort {
   const std::string& address() const { return address_; }  // with the port that was bound
 
  private:
-  // Somebody who asks, and then reads.
+  // A connection whose other end asks, and then reads.
   struct Guest {
     int socket = -1;
     Time until{};
     StatusRequest request;
-    std::string answer;  // empty: it has not asked yet
+    std::string answer;  // empty: the guest has not asked yet
     size_t sent = 0;
   };
 
@@ -69,11 +70,12 @@ class StatusPort {
   const int listener_;
   const int stop_;  // an eventfd
   const std::string address_;
-  const std::vector<std::string> names_;  // of this machine
+  const std::vector<std::string> names_;  // names of this machine
   const Look look_;
-  // Not before: there was no descriptor for whoever waits. The port's thread only.
+  // The port accepts nobody before this time, because it had no descriptor for a new connection.
+  // Used on the port's thread only.
   Time accept_at_{};
-  std::vector<Guest> guests_;  // the port's thread only
+  std::vector<Guest> guests_;  // used on the port's thread only
   std::thread thread_;
 };
 

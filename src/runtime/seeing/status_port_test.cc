@@ -1,4 +1,5 @@
-// The status port answers those who ask and those who say nothing, and takes no harm from the rest.
+// Tests that the status port answers guests that ask and guests that say nothing, and takes no harm
+// from the rest.
 #include "src/runtime/seeing/status_port.h"
 
 #include <arpa/inet.h>
@@ -89,7 +90,7 @@ TEST_F(StatusPortTest, ARequestMayComeInParts) {
   EXPECT_TRUE(ReadAll(socket).ends_with("page of /abc\n"));
 }
 
-// A page of a browser on this machine can make a name of its own stand for 127.0.0.1.
+// A page of a browser on this machine can bind a name of its own to 127.0.0.1.
 TEST_F(StatusPortTest, AForeignHostGetsNothing) {
   const auto of = [this](const std::string& host) {
     return Ask("GET / HTTP/1.1\r\nHost: " + host + "\r\n\r\n");
@@ -109,7 +110,7 @@ TEST_F(StatusPortTest, AForeignHostGetsNothing) {
   }
 }
 
-// What is no request for a page is answered without one: a browser reads what speaks no HTTP, too.
+// The port answers other requests without a page: a browser also reads an answer that is not HTTP.
 TEST_F(StatusPortTest, OtherMethodsAndRequestsWithoutEndGetNothing) {
   EXPECT_TRUE(Ask("POST / HTTP/1.1\r\nHost: localhost\r\n\r\n").starts_with("HTTP/1.1 405 "));
   EXPECT_TRUE(Ask("POST / HTTP/1.1\r\nHost: evil.example\r\n\r\n").starts_with("HTTP/1.1 403 "));
@@ -133,7 +134,7 @@ double CpuSeconds() {
   return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9;
 }
 
-// It used to take whatever the processor gave it.
+// Without a pause the port would use a whole processor.
 TEST_F(StatusPortTest, WithoutADescriptorForWhoKnocksItDoesNotSpin) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);

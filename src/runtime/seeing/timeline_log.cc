@@ -7,7 +7,7 @@
 namespace byteps::runtime {
 namespace {
 
-// Entries whose last moment has not come, by piece. A piece has one round at a time here.
+// The entries whose last moment has not come, by piece. A piece has one open round at a time here.
 class OpenEntries {
  public:
   TimelineEntry& Begin(const wire::PieceRef& ref) {
@@ -16,7 +16,7 @@ class OpenEntries {
     entry.ref = ref;
     return entry;
   }
-  // Null: it has begun while nobody recorded, or is another round.
+  // Returns null if the round began while nobody recorded, or is another round.
   TimelineEntry* Find(const wire::PieceRef& ref) {
     auto found = open_.find(KeyOf(ref));
     return found == open_.end() || found->second.ref.round != ref.round ? nullptr : &found->second;
@@ -75,7 +75,7 @@ class RoundTimes final : public protocol::RoundWatch {
     entry->at[IndexOf(event.moment)] = log_.Now();
     if (event.moment == kComplete) entry->who = event.last;
     if (event.moment != kAnswered) return;
-    // One that ends in an error was never complete.
+    // A round that ends in an error was never complete, so it gets no entry.
     if (entry->at[IndexOf(kSummed)] != Time()) log_.Add(*entry);
     open_.End(event.ref);
   }

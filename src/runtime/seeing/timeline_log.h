@@ -1,6 +1,6 @@
-// What a timeline shows of the inside of a process: when the pieces of a worker, the rounds of a
-// shard, and operations passed their moments. Kept in memory, up to a limit, until somebody takes
-// it. While the log is off, a moment costs a call and a look at a flag.
+// The moments inside a process that a timeline shows: of the pieces of a worker, of the rounds of a
+// shard, and of operations. The log keeps them in memory, up to a limit, until somebody takes them.
+// While the log is off, a moment costs a call and a look at a flag.
 #pragma once
 
 #include <array>
@@ -27,14 +27,17 @@ struct TimelineEntry {
   static constexpr size_t kMomentsMax = 5;
 
   Kind kind = Kind::kPiece;
-  // The name of the tensor, as long as the log lives; null for rounds: a shard knows no names.
+  // The name of the tensor, valid as long as the log lives; null for rounds, because a shard knows
+  // no names.
   const std::string* name = nullptr;
   wire::PieceRef ref;
-  uint32_t who = 0;  // of a piece: the shard that answered; of a round: the slot that came last
-  uint8_t op = 0;    // of an operation: its wire::Op
-  DataType dtype = DataType::kFloat32;  // the same
+  // The shard that answered a piece, or the slot that came last to a round.
+  uint32_t who = 0;
+  uint8_t op = 0;                       // the wire::Op of an operation
+  DataType dtype = DataType::kFloat32;  // of an operation
   uint64_t bytes = 0;
-  // Of a piece: PieceMoment; of a round: RoundMoment; of an operation: begin and end.
+  // The moments of a piece (PieceMoment) or of a round (RoundMoment), or begin and end of an
+  // operation.
   std::array<Time, kMomentsMax> at{};
 };
 
@@ -49,26 +52,27 @@ class TimelineLog {
       size_t entries_max = kEntriesMax);
   ~TimelineLog();
 
-  // Any thread, here and down to Take. What has begun while it was off is never in it. Takes all
-  // the memory that is needed while it is on.
+  // Any thread may call SetOn and the methods down to Take. The log never contains a piece, round
+  // or operation that began while the log was off. SetOn takes all the memory that the log needs
+  // while it is on.
   void SetOn(bool on);
   bool on() const { return on_.load(std::memory_order_relaxed); }
   Time Now() const { return clock_(); }
-  // Where it is full the entry is lost, and counted. Needs no memory.
+  // Adds an entry. If the log is full, counts the entry as lost. Needs no memory.
   void Add(const TimelineEntry& entry) noexcept;
-  // One that lives as long as this.
+  // Returns a copy of the name that lives as long as this log.
   const std::string* Keep(std::string_view name);
 
   struct Taken {
     std::vector<TimelineEntry> entries;  // in order of their ends
     uint64_t lost = 0;                   // since the last call
   };
-  // At most so many of the oldest entries; they are in it no more. Holds up the threads that add
+  // Takes at most `count_max` of the oldest entries out of the log. Holds up the threads that add
   // for less than a millisecond.
   Taken Take(size_t count_max = 4096);
 
-  // A watch for another lane, or another shard. It lives as long as this, and is called on one
-  // thread. REQUIRES: nobody else calls these meanwhile.
+  // Make a watch for another lane, or another shard. The watch lives as long as this log, and is
+  // called on one thread. REQUIRES: only one thread calls these at a time.
   protocol::PieceWatch* NewPieceWatch();
   protocol::RoundWatch* NewRoundWatch();
 

@@ -16,7 +16,7 @@ constexpr PieceMoment kPieceMoments[] = {PieceMoment::kQueued, PieceMoment::kSet
 constexpr RoundMoment kRoundMoments[] = {RoundMoment::kBegun, RoundMoment::kComplete,
                                          RoundMoment::kSummed, RoundMoment::kAnswered};
 
-// A log whose clock goes on by one microsecond each time that it is read.
+// A log whose clock goes on by one microsecond at each reading.
 class TimelineLogTest : public testing::Test {
  protected:
   void Piece(const wire::PieceRef& ref, protocol::PieceWatch* watch) {

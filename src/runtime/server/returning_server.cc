@@ -50,7 +50,7 @@ Status ReturningServer::Run() {
     ++in_a_row;
     log_.Warning("{}; joining again ({} of at most {} times in a row)", ended.message(), in_a_row,
                  comebacks_.in_a_row_max);
-    if (!Pause(pause)) return RunOnce();  // which says why it was stopped
+    if (!Pause(pause)) return RunOnce();  // RunOnce returns the reason of Stop
     pause = std::clamp(pause * 2, comebacks_.pause_first, comebacks_.pause_max);
     options_.control.identity.incarnation = RandomIncarnation();
     options_.join.incarnation = options_.control.identity.incarnation;
@@ -62,7 +62,8 @@ Status ReturningServer::Run() {
   }
 }
 
-// It and its shards' threads are gone when this returns: what was bound is free.
+// Runs the server once. The server and the threads of its shards are gone when this returns, so the
+// addresses are free.
 Status ReturningServer::RunOnce() {
   ServerProcess* process = nullptr;
   {
@@ -72,7 +73,7 @@ Status ReturningServer::RunOnce() {
   }
   Status ended = process->Run();
   MutexLock lock(mutex_);
-  // It may only come back with as many.
+  // The server may only come back with the same number of shards.
   options_.join.shards = process->shards();
   options_.far_shards = 0;
   process_.reset();

@@ -1,8 +1,8 @@
-// A server that takes part again after the others went on without it. It was frozen, or cut off for
-// a moment, and lives: what it held is worth nothing any more, so it drops all of it and joins as
-// another process would, with an incarnation of its own, in the place that it has lost.
+// A server that takes part again after the others went on without it. The server was frozen, or cut
+// off for a moment, and lives. Its contents are worth nothing any more, so it drops all of them and
+// joins like another process: with a new incarnation, in the place that it has lost.
 //
-// Run blocks on its thread; Stop may be called from any.
+// Run blocks on its thread; any thread may call Stop.
 #pragma once
 
 #include <condition_variable>
@@ -21,11 +21,13 @@
 namespace byteps::runtime {
 
 struct ComebackOptions {
-  // Without having been in the job for `steady` in between. One that is left behind again and again
-  // only costs the others a view each time; 0: it never comes back.
+  // The maximum number of comebacks in a row. A comeback after `steady` in the job begins a new
+  // row. A server that is left behind again and again only costs the others a view each time. 0:
+  // the server never comes back.
   uint32_t in_a_row_max = 5;
   Duration steady = seconds(30);
-  // Before the second in a row; it doubles from there. Before the first there is none.
+  // The pause before the second comeback in a row; it doubles from there. There is no pause before
+  // the first.
   Duration pause_first = milliseconds(250);
   Duration pause_max = seconds(4);
 };
@@ -36,10 +38,10 @@ class ReturningServer {
                   const ComebackOptions& comebacks, Log& log);
   ~ReturningServer();
 
-  // As ServerProcess::Listen; those that come back bind the same address.
+  // Like ServerProcess::Listen. Each comeback binds the same address.
   Result<std::string> Listen(const std::string& address);
 
-  // As ServerProcess::Run; kEvicted when it was left behind too often.
+  // Like ServerProcess::Run. kEvicted: the server was left behind too often.
   Status Run();
 
   void Stop(const Status& why);
@@ -47,14 +49,14 @@ class ReturningServer {
  private:
   void Begin();
   Status RunOnce();
-  // False: it was stopped meanwhile.
+  // Returns false if the server was stopped meanwhile.
   bool Pause(Duration pause);
 
   transport::Transport& transport_;
   ServerProcessOptions options_;
   const ComebackOptions comebacks_;
   Log& log_;
-  std::string address_;  // to listen on; empty: what it announces
+  std::string address_;  // to listen on; empty: the announced address
   Mutex mutex_;
   std::condition_variable stopped_;
   std::optional<Status> stop_ BYTEPS_GUARDED_BY(mutex_);

@@ -10,7 +10,8 @@
 namespace byteps::runtime {
 namespace {
 
-// Said when the shards' memory is free again.
+// Returns the error of the server whose shard has failed. Must be called when the shards' memory is
+// free again.
 Status OfFailedShard(const Status& why) {
   if (why.code() != StatusCode::kExhausted) {
     return {why.code(), "a shard of this server has failed: " + why.message()};
@@ -43,7 +44,7 @@ ServerProcess::ServerProcess(transport::Transport& transport, const ServerProces
 
 ServerProcess::~ServerProcess() = default;
 
-// So that there are so many.
+// Makes `count` shards.
 void ServerProcess::MakeShards(uint32_t count) {
   auto broken = [this](uint64_t worker, const Status& why) {
     loop_->Post([this, worker, why] { OnBroken(worker, why); });
@@ -73,7 +74,7 @@ Result<std::string> ServerProcess::Listen(const std::string& address) {
 Status ServerProcess::Run() {
   control_.Start();
   loop_->Run();
-  control_.Close();  // the coordinator waits for it
+  control_.Close();  // the coordinator waits for the end of the connection
   handshakes_.Clear();
   shards_.clear();
   MutexLock lock(mutex_);
@@ -98,7 +99,8 @@ void ServerProcess::End(const Status& why) {
   loop_->Stop();
 }
 
-// The first time it joins; a coordinator that lost the connection, or its memory, gets a report.
+// Joins at the first connection. At a later one the coordinator lost the connection or its memory,
+// and gets a report.
 void ServerProcess::OnReady() {
   if (!membership_.has_value()) {
     wire::Join join = options_.join;
@@ -114,7 +116,8 @@ void ServerProcess::OnReady() {
   for (const auto& [worker, suspect] : broken_) control_.Send(suspect);
 }
 
-// The way to the coordinator stands for the way to the workers, which are not known yet.
+// Chooses the number of shards. The server does not know its workers yet, so it judges by the path
+// to the coordinator.
 uint32_t ServerProcess::ShardCount() {
   const Duration round_trip = control_.RoundTrip();
   if (round_trip < options_.long_path || options_.far_shards <= options_.join.shards) {
@@ -126,7 +129,7 @@ uint32_t ServerProcess::ShardCount() {
   return options_.far_shards;
 }
 
-// Listens at each address that workers are told.
+// Listens at each address that the server announces to workers.
 Status ServerProcess::Announce(wire::Join& join) {
   std::vector<std::string> hosts = options_.announced_hosts;
   std::string why = "the options wish it";
@@ -154,7 +157,7 @@ Status ServerProcess::Announce(wire::Join& join) {
   return Status::Ok();
 }
 
-// Before this server is announced: who finds no listener takes TCP for good.
+// Must run before the server announces itself: a worker that finds no listener uses TCP for good.
 void ServerProcess::ListenShared() {
   const JobIdentity& identity = options_.control.identity;
   Result<std::unique_ptr<transport::Listener>> listener =
@@ -203,7 +206,7 @@ void ServerProcess::OnView(const wire::View& view) {
                     "): it was silent for too long, because it stood still, was frozen or was cut "
                     "off from the network, or another process took its place"});
   }
-  if (view.generation != view_.generation) broken_.clear();  // with the connections of the last one
+  if (view.generation != view_.generation) broken_.clear();  // they are of the old generation
   view_ = view;
   for (const wire::ServerInfo& server : view.servers) {
     if (server.incarnation != options_.control.identity.incarnation) continue;
@@ -226,12 +229,13 @@ const wire::WorkerInfo* ServerProcess::FindWorker(uint64_t incarnation) const {
   return nullptr;
 }
 
-// Once per worker: all shards see the same.
+// Reports each worker once, because all shards see the same.
 void ServerProcess::OnBroken(uint64_t worker, const Status& why) {
   const wire::WorkerInfo* info = FindWorker(worker);
   bool nonsense = why.code() == StatusCode::kProtocol;
   if (info == nullptr || info->left || (broken_.contains(worker) && !nonsense)) return;
-  // Nothing came through: it may live, and says so itself if it cannot reach this server.
+  // The connection was cut because it carried nothing. The worker may live, and reports itself if
+  // it cannot reach this server.
   if (why.code() == StatusCode::kUnavailable) return;
   wire::Suspect suspect;
   suspect.role = Role::kWorker;
@@ -244,7 +248,8 @@ void ServerProcess::OnBroken(uint64_t worker, const Status& why) {
   control_.Send(suspect);
 }
 
-// Who comes from a generation that this server has not heard of yet waits until it has.
+// Admits or refuses a worker. A worker of a generation that this server has not heard of yet waits
+// until the server has.
 void ServerProcess::Decide(const wire::Hello& hello, HandshakeAcceptor::Answer answer) {
   if (hello.wanted_role != Role::kServer || hello.role != Role::kWorker) {
     return answer({StatusCode::kRefused, "this is a server; only workers may connect"});

@@ -28,23 +28,26 @@ class ShardThread;
 
 struct ServerProcessOptions {
   ControlLinkOptions control;
-  wire::Join join;  // its addresses are filled in when the ports are known
-  // How many shards it has instead if a round trip to the coordinator takes `long_path` or more; 0:
-  // as many as on a short one.
+  wire::Join join;  // the server fills in the addresses when it knows the ports
+  // The number of shards instead of `join.shards` if a round trip to the coordinator takes
+  // `long_path` or more; 0: the same number.
   uint32_t far_shards = 0;
   Duration long_path = plan::kLongPath;
-  uint16_t port = 0;  // to listen on, at the announced hosts if they are this one; 0: any
-  // Workers of this host may come through shared memory, too: the transport has it.
+  // The port to listen on, at the announced hosts if they are this host; 0: any port.
+  uint16_t port = 0;
+  // True: workers of this host may also connect through shared memory, which the transport has.
   bool shared_links = false;
-  // Empty: one, which transport::ChooseAnnouncement makes of the connection. Several: an address of
-  // each of this host's interfaces, which workers spread their connections over.
+  // The hosts to announce. Empty: one, which transport::ChooseAnnouncement derives from the
+  // connection. Several: an address of each of this host's interfaces; the workers spread their
+  // connections over them.
   std::vector<std::string> announced_hosts;
-  // Called first on the thread of each shard, by its number in this server. Must not throw. Null:
-  // nothing is.
+  // Called first on the thread of each shard, with the shard's number in this server. Must not
+  // throw. Null: the server calls nothing.
   std::function<void(uint32_t shard)> on_shard_thread;
-  // What the shards can decode and encode. They outlive the process; all shards use them at once.
+  // The codecs that the shards can decode and encode. They outlive the process; all shards use them
+  // at once.
   const protocol::Codecs* codecs = &protocol::Codecs::None();
-  // Null: none is recorded. Outlives the process.
+  // Null: the server records no timeline. Outlives the process.
   ServerTimeline* timeline = nullptr;
 };
 
@@ -53,20 +56,20 @@ class ServerProcess {
   ServerProcess(transport::Transport& transport, const ServerProcessOptions& options, Log& log);
   ~ServerProcess();
 
-  // Binds an address ("host:port") and returns it with the port that was really bound. Without this
-  // call the server binds what it announces, as soon as it has reached the coordinator.
-  // Several calls: what workers of hosts with several interfaces find.
+  // Binds an address ("host:port") and returns it with the port that was really bound. Several
+  // calls bind several addresses, for workers of hosts with several interfaces. Without this call
+  // the server binds the addresses that it announces, as soon as it has reached the coordinator.
   // REQUIRES: called before Run.
   Result<std::string> Listen(const std::string& address);
 
-  // Blocks until the job is over, on the calling thread. kOk: in order. Otherwise why; kEvicted:
-  // the others went on without this server.
+  // Blocks on the calling thread until the job is over. kOk: the job ended in order. Otherwise
+  // returns the reason; kEvicted: the others went on without this server.
   Status Run();
 
-  // Ends this process' part with `why`, from any thread.
+  // Ends this process' part with `why`; may be called from any thread.
   void Stop(const Status& why);
 
-  // How many it has. REQUIRES: Run has returned.
+  // Returns the number of shards that were made. REQUIRES: Run has returned.
   uint32_t shards() const { return shards_made_; }
 
  private:
@@ -84,7 +87,7 @@ class ServerProcess {
   Status CheckShard(const wire::Hello& hello) const;
   const wire::WorkerInfo* FindWorker(uint64_t incarnation) const;
   void End(const Status& why);
-  // On the shard's thread, which has come to its end; takes no memory.
+  // Called on the thread of the shard, which ends; takes no memory.
   void OnShardFailed(const Status& why);
 
   transport::Transport& transport_;
@@ -93,17 +96,18 @@ class ServerProcess {
   std::unique_ptr<transport::Loop> loop_;
   BufferPool pool_;
   ControlLink control_;
-  std::optional<protocol::Membership> membership_;  // once the own address is known
+  std::optional<protocol::Membership> membership_;  // set when the own address is known
   std::vector<std::unique_ptr<ShardThread>> shards_;
   std::vector<std::unique_ptr<transport::Listener>> listeners_;
-  std::unique_ptr<transport::Listener> shared_listener_;  // null: there is none
+  std::unique_ptr<transport::Listener> shared_listener_;  // null: no shared memory
   Handshakes handshakes_;
   protocol::Admission admission_;
-  wire::View view_;  // in force
+  wire::View view_;  // the view in force
   ShardId first_shard_ = 0;
   uint32_t shards_made_ = 0;
-  std::string announced_;  // its address, and why this one
-  // Workers whose connection broke and has not come back, by incarnation: the coordinator was told.
+  std::string announced_;  // the announced addresses, and the reason for the choice
+  // The workers, by incarnation, whose connection broke and has not come back. The coordinator was
+  // told.
   std::map<uint64_t, wire::Suspect> broken_;
   std::optional<Status> outcome_;
 

@@ -95,7 +95,7 @@ void ServerTimeline::Open(uint32_t server) {
                      epoch_us_, server));
 }
 
-// A full disk is no reason for a server to end.
+// Gives up the timeline only: a full disk is no reason for a server to end.
 void ServerTimeline::GiveUp(const std::string& why) {
   entries_.SetOn(false);
   Close();
@@ -105,7 +105,7 @@ void ServerTimeline::GiveUp(const std::string& why) {
       name_, why);
 }
 
-// The closing bracket is written again behind it.
+// Appends `text`, and writes the closing bracket again behind it.
 void ServerTimeline::Append(const std::string& text) {
   const std::string whole = (is_empty_ ? "[\n" : ",\n") + text + "\n]";
   if (!is_empty_) ::lseek(file_, -2, SEEK_END);

@@ -1,6 +1,7 @@
-// A server's part of a timeline: a file of its own beside those of the ranks, with a row for each
-// piece that its shards own: how long a round waited for contributions and for whose, and how long
-// the sum took. `bps timeline` gives the rows the names of the tensors.
+// A server's part of a timeline: a file of its own beside the files of the ranks. It has a row for
+// each piece that the shards of the server own. The row shows how long a round waited for
+// contributions, for whose, and how long the sum took. `bps timeline` gives the rows the names of
+// the tensors.
 //
 // A thread of its own writes, so that nobody waits for the disk. Thread-safe.
 #pragma once
@@ -23,10 +24,11 @@ class ServerTimeline {
  public:
   static constexpr Duration kWriteEvery = milliseconds(100);
 
-  // `path`: of rank 0's file; this one lies beside it. `entries` is switched on. Both outlive this;
-  // a file that cannot be written is said once, and the server goes on without it.
+  // `path`: the file of rank 0; this file lies beside it. Switches `entries` on. REQUIRES:
+  // `entries` and `log` outlive this object. If the file cannot be written, the log says it once,
+  // and the server goes on without a timeline.
   ServerTimeline(std::string path, TimelineLog& entries, Log& log);
-  // Writes what is left.
+  // Writes the entries that are left.
   ~ServerTimeline();
   ServerTimeline(const ServerTimeline&) = delete;
   ServerTimeline& operator=(const ServerTimeline&) = delete;
@@ -35,10 +37,10 @@ class ServerTimeline {
   void Start();
   TimelineLog& entries() { return entries_; }
 
-  // "a/timeline.server3.json" for "a/timeline.json".
+  // Returns "a/timeline.server3.json" for "a/timeline.json" and server 3.
   static std::string FileOf(const std::string& path, uint32_t server);
 
-  // This process is server number `server`, perhaps another one than before: then another file
+  // Says that this process is server number `server`. If the number has changed, another file
   // begins. Files are valid JSON after every write.
   void SetServer(uint32_t server);
 
@@ -54,7 +56,7 @@ class ServerTimeline {
   const std::string path_;
   TimelineLog& entries_;
   Log& log_;
-  // What times in the file count from, and when that was.
+  // The moment from which the file counts times, on both clocks.
   const Time begun_;
   const int64_t epoch_us_;
 

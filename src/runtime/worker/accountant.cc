@@ -13,7 +13,8 @@ uint32_t Milliseconds(Duration duration) {
   return static_cast<uint32_t>(std::clamp<int64_t>(count, 0, UINT32_MAX));
 }
 
-// Of a join nobody knows when it ends, until it has passed its limit.
+// Sets the age of an operation, and the time that its limit leaves. Nobody knows when a join ends,
+// so a join has no such time until it has passed its limit.
 void SetAge(const OpenOperations::Age& age, bool joins, wire::UseState& state) {
   state.age_ms = Milliseconds(age.age);
   if (age.limit == Duration::zero() || (joins && age.age < age.limit)) return;

@@ -1,6 +1,6 @@
-// Makes a worker's accounts of itself, of which the coordinator makes stall reports and its status
-// page; and judges operations that have passed their limit, by what the coordinator tells of the
-// others. On the loop's thread.
+// Makes a worker's accounts of itself, from which the coordinator makes stall reports and its
+// status page. Judges operations that have passed their limit, by what the coordinator has told
+// about the other ranks. Must be called on the loop's thread.
 #pragma once
 
 #include <string>
@@ -16,19 +16,19 @@ namespace byteps::runtime {
 
 class Accountant {
  public:
-  // Operations that are open for so long are told of without being asked about.
+  // The worker tells about operations that have been open for this time even if nobody has asked.
   static constexpr Duration kOldAfter = seconds(1);
 
   Accountant(const protocol::UseStates& uses, OpenOperations& operations)
       : uses_(uses), operations_(operations) {}
 
-  // What the coordinator wants to know, and what it tells.
+  // Takes the questions and the notes of the coordinator.
   void Hear(const wire::Alive& alive);
   wire::Alive Tell();
 
-  // Which of the operations of rank `rank` that have passed their limits are to end in an error,
-  // and why. A join ends only when no rank that it waits for has ended an operation for so long:
-  // these may have data for as long as they like.
+  // Returns the operations among `late` that must end in an error, and why. `rank`: the own rank. A
+  // join must end only when none of the ranks that it waits for has ended an operation during its
+  // limit, because these ranks may have data for as long as they like.
   std::vector<std::pair<protocol::OperationId, protocol::TooLate>> Judge(
       uint32_t rank, const std::vector<protocol::OperationId>& late) const;
 

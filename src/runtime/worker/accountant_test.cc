@@ -1,5 +1,5 @@
-// What a worker tells of its operations: what is open for long, what it is asked about, and what
-// has ended since the last time.
+// Tests the accounts of a worker: operations that are open for long, operations that the
+// coordinator asks about, and operations that have ended since the last account.
 #include "src/runtime/worker/accountant.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ class AccountantTest : public testing::Test {
   }
   void Now(int ms) { loop.now = Time(seconds(100)) + milliseconds(ms); }
 
-  // Its use has begun, in the round after the last.
+  // Begins a use in the round after the last one.
   protocol::Tensor& Begin(const std::string& text, uint32_t group = 0) {
     protocol::Operation operation;
     operation.name = text;
@@ -60,11 +60,11 @@ class AccountantTest : public testing::Test {
   protocol::Joins joins{1};
   protocol::UseStates uses{names, sets, joins};
   OpenOperations operations;
-  Duration own_limit{};  // of what begins
+  Duration own_limit{};  // of operations that begin
   Accountant accountant{uses, operations};
 };
 
-// With a limit for all operations.
+// Tests with a limit for all operations.
 class JudgeTest : public AccountantTest {
  protected:
   JudgeTest() : AccountantTest(seconds(4)) {}

@@ -12,8 +12,8 @@ using protocol::OperationId;
 namespace {
 
 constexpr Duration kLookEvery = seconds(1);
-// In one turn of the loop: there may be very many, and a rank that does nothing else is declared
-// lost.
+// The limit for one turn of the loop. There may be very many late operations, and a rank that does
+// nothing else for long is declared lost.
 constexpr size_t kLateMax = 256;
 
 }  // namespace
@@ -81,7 +81,7 @@ std::optional<protocol::Operation> OpenOperations::Next() {
   return std::move(next->second.operation);
 }
 
-// The operations end behind this look, not in it.
+// Reports the late operations. They end after this look, not within it.
 void OpenOperations::Look(protocol::OperationId from) {
   looks_soon_ = false;
   if (from == 0) next_due_ = Time::max();
@@ -111,7 +111,7 @@ void OpenOperations::Complete(protocol::OperationId id, protocol::Outcome outcom
   ended.mapped().done(std::move(outcome));
 }
 
-// Takes no memory beyond its bound: room for all was made before.
+// Takes no memory beyond the bound, because TakeTally has reserved the memory.
 void OpenOperations::Count(const Entry& entry, const protocol::Outcome& outcome) {
   ++tally_.ended;
   if (open_.empty()) idle_since_ = outcome.ended;
@@ -132,7 +132,7 @@ OpenOperations::Tally OpenOperations::TakeTally() {
   tally.open = static_cast<uint32_t>(open_.size());
   if (open_.empty()) tally.idle = loop_.Now() - idle_since_;
   tally_.took.clear();
-  tally_.took.reserve(wire::kTookInAccountMax);  // from the first account on
+  tally_.took.reserve(wire::kTookInAccountMax);  // has effect from the first account on
   return tally;
 }
 

@@ -1,9 +1,9 @@
-// The operations of an engine's users, from the call to the end: any thread submits them, the
-// loop's thread takes them in that order, and looks for those that take too long. Each that was
-// accepted is completed exactly once.
+// The operations of an engine's users, from the call to the end. Any thread submits operations; the
+// loop's thread takes them in that order, and looks for operations that take too long. Each
+// accepted operation is completed exactly once.
 //
-// Submit, Refuse and refusal may be called from any thread, the rest on the loop's thread; when the
-// loop does not run any more, on the thread that owns it.
+// Any thread may call Submit, Refuse and refusal. The loop's thread calls the rest; when the loop
+// does not run any more, the thread that owns the loop does.
 #pragma once
 
 #include <cstdint>
@@ -27,33 +27,37 @@ class OpenOperations {
  public:
   using Done = Engine::Done;
   struct Events {
-    // Something was submitted: call Next until it has nothing.
+    // An operation was submitted: the receiver calls Next until Next returns nothing.
     std::function<void()> on_submitted;
-    // These have been open for longer than the limit. Told again and again while they are.
+    // These operations have been open for longer than the limit. Called again and again while they
+    // are.
     std::function<void(const std::vector<protocol::OperationId>&)> on_late;
   };
 
-  // `limit` of an operation that has none of its own, from when it is taken; zero: none.
+  // `limit`: for an operation without a limit of its own, from the moment when Next returns it;
+  // zero: none.
   OpenOperations(transport::Loop& loop, Duration limit, Events events);
 
-  // Accepts an operation; `done` is called when it ends. Once refused, it ends inside the call.
-  // Does not block. If it throws (no memory) nothing was accepted, and `done` is not called.
+  // Accepts an operation; `done` is called when it ends. After Refuse the operation ends inside the
+  // call. Does not block. If Submit throws (no memory), it has accepted nothing and never calls
+  // `done`.
   void Submit(protocol::Operation operation, Done done);
-  // What is submitted from now on ends at once, like this. False: that was said before.
+  // Ends all operations that are submitted from now on at once, with `why`. False: Refuse was
+  // called before.
   bool Refuse(const Status& why);
   std::optional<Status> refusal();
 
-  // The next one that was submitted, which now has a number; none if that is all.
+  // Returns the next submitted operation, which now has a number; nothing if there is none.
   std::optional<protocol::Operation> Next();
-  // No effect if it has ended.
+  // Ends an operation. Has no effect if the operation has ended.
   void Complete(protocol::OperationId id, protocol::Outcome outcome);
-  // What has been done so far, and since the last call: `took`.
+  // Counts all operations that have ended; `took` contains those since the last call.
   struct Tally {
     uint64_t ended = 0;
     uint64_t failed = 0;
-    uint64_t bytes = 0;  // given to those that ended well
+    uint64_t bytes = 0;  // of the results of operations that ended well
     uint32_t open = 0;
-    Duration idle{};  // nothing has been open for so long
+    Duration idle{};  // the time for which nothing has been open
     std::vector<wire::Took> took;
   };
   Tally TakeTally();
@@ -62,24 +66,26 @@ class OpenOperations {
     Duration limit{};  // zero: none
     bool own_limit = false;
   };
-  // Those that have been open for at least `age`, the oldest first.
+  // Returns at most `count` operations that have been open for at least `age`, the oldest first.
   std::vector<std::pair<protocol::OperationId, Age>> Oldest(Duration age, size_t count) const;
-  // All zero for one that is not open.
+  // Returns an Age of zeros if the operation is not open.
   Age AgeOf(protocol::OperationId id) const;
 
-  // Whatever is open, taken or not, ends like this, and what is submitted later. Takes no memory.
+  // Ends all operations with `why`: those that are open, taken or not, and those that are submitted
+  // later. Takes no memory.
   void EndAll(const Status& why) noexcept;
 
  private:
   struct Entry {
-    protocol::Operation operation;  // until it is taken
+    protocol::Operation operation;  // empty after Next
     Done done;
     Time begun{};  // when it was taken
     Duration limit{};
     bool own_limit = false;
     uint64_t bytes = 0;
   };
-  // From one map to the other no memory is needed: what was accepted cannot get lost.
+  // An entry moves from one map to the other without new memory, so no accepted operation gets
+  // lost.
   using Entries = std::map<protocol::OperationId, Entry>;
 
   void Look(protocol::OperationId from);
@@ -91,10 +97,10 @@ class OpenOperations {
   const Events events_;
 
   Entries open_;
-  protocol::OperationId next_ = 1;  // those from here on are not taken
+  protocol::OperationId next_ = 1;  // operations from this number on are not taken yet
   std::unique_ptr<transport::Loop::Timer> timer_;
-  bool looks_soon_ = false;      // the rest of the late ones has its turn soon
-  Time next_due_ = Time::max();  // none is late before
+  bool looks_soon_ = false;      // the other late operations get a turn soon
+  Time next_due_ = Time::max();  // no operation is late before
   Tally tally_;
   Time idle_since_;
 

@@ -166,7 +166,7 @@ TEST_F(OpenOperationsTest, ManyThatTakeTooLongHaveSeveralTurns) {
   loop.posted.clear();
   loop.now += seconds(4);
   loop.tick();
-  loop.tick();  // the rest of the first look is still to come
+  loop.tick();  // the second half of the first look
   ASSERT_EQ(late.size(), 1u);
   EXPECT_LT(late[0].size(), 600u);
   loop.RunPosted();

@@ -7,7 +7,7 @@
 
 namespace byteps::runtime {
 
-// What the copies reach the lane through, while that is there.
+// The copies of resume() reach the lane through the gate, as long as the lane exists.
 struct PieceResumer::Gate {
   Gate(Inbox<Ended>& open, transport::Loop& lane_loop) : inbox(&open), loop(lane_loop) {}
 

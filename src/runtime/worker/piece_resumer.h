@@ -1,7 +1,8 @@
-// Tells a lane on its loop that stages of its pieces have ended, from whatever thread they end on.
+// Tells a lane on its loop that stages of its pieces have ended. Stages may end on any thread.
 //
-// The copies of what resume() returns may outlive this; then they do nothing. All else on the
-// thread that owns the loop; the loop does not run any more when this goes.
+// The copies of resume()'s result may outlive this object; then they do nothing. The thread that
+// owns the loop calls everything else. REQUIRES: the loop does not run any more when this is
+// destroyed.
 #pragma once
 
 #include <functional>
@@ -21,17 +22,18 @@ class PieceResumer {
     Status error;
   };
 
-  // `take` is called on the loop's thread, with all that have come together.
+  // Calls `take` on the loop's thread, with all ends that have come together.
   PieceResumer(transport::Loop& loop, std::function<void(const std::vector<Ended>&)> take);
   ~PieceResumer();
 
-  // Where there is no memory for it, the loop stops: the piece could never go on.
+  // Returns a function that any thread may call. If the function has no memory to tell the lane, it
+  // stops the loop, because the piece could never go on.
   protocol::ResumePiece resume() const;
 
  private:
   struct Gate;
   Inbox<Ended> inbox_;
-  const std::shared_ptr<Gate> gate_;  // shared with the copies
+  const std::shared_ptr<Gate> gate_;  // shared with the copies of resume()
 };
 
 }  // namespace byteps::runtime

@@ -10,7 +10,7 @@ namespace {
 
 using transport::IpAddress;
 
-// Of a host that is a name nothing is known.
+// Returns an error if the host is a name: nothing is known of the network of a name.
 Result<IpAddress> HostOf(const std::string& address) {
   Result<transport::HostPort> parsed = transport::ParseHostPort(address);
   if (!parsed.ok()) return parsed.status();
@@ -49,7 +49,7 @@ std::vector<ShardPath> PathsTo(std::span<const std::string> addresses, uint32_t 
   }
   std::stable_sort(ways.begin(), ways.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
-  // Within each kind of way the shard's own number comes first.
+  // Among equally near ways, the way with the shard's own number comes first.
   for (auto first = ways.begin(); first != ways.end();) {
     auto last =
         std::find_if(first, ways.end(), [&](const auto& way) { return way.first != first->first; });
@@ -58,7 +58,7 @@ std::vector<ShardPath> PathsTo(std::span<const std::string> addresses, uint32_t 
   }
   std::vector<ShardPath> paths;
   for (auto& [nearness, path] : ways) paths.push_back(std::move(path));
-  // Where the own interface is gone, the system may know another way.
+  // If the own interface has gone, the system may know another way.
   for (size_t i = 0, bound = paths.size(); i < bound; ++i) {
     if (!paths[i].from.empty()) paths.push_back({paths[i].to, ""});
   }

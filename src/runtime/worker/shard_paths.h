@@ -2,11 +2,11 @@
 //
 // A server announces an address for each of its interfaces, and a lane may have an interface of its
 // own. Both links carry the shard's bytes, so the choice follows two rules:
-//   * A lane takes addresses in the network of its interface before others. No router is in
-//     between, and networks that do not reach each other stay apart.
-//   * Of several that are equally good, shard number i of its server takes number i of them: then
-//     the shards of a server share its interfaces.
-// The other ways are for when the best one is broken. Pure.
+//   * A lane prefers addresses in the network of its interface. No router is in between, and
+//     networks that do not reach each other stay apart.
+//   * Among n equally good addresses, shard number i of a server takes number i modulo n. The
+//     shards of a server then share the server's interfaces.
+// The lane uses the other ways when the best way is broken. Pure.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace byteps::runtime {
 
-// An address of an interface of this host, and how many bits of it are the network's.
+// An address of an interface of this host. The first `prefix_bits` bits name the network.
 struct OwnAddress {
   std::string address;
   int prefix_bits = 0;
@@ -29,8 +29,9 @@ struct ShardPath {
   friend bool operator==(const ShardPath&, const ShardPath&) = default;
 };
 
-// Best first; never empty if `addresses` is not. `own`: of the lane's interface; empty if the lane
-// has none. `number`: of the shard among its server's.
+// Returns the ways, the best first; never empty if `addresses` is not. `number`: the number of the
+// shard within its server. `own`: the addresses of the lane's interface; empty if the lane has
+// none.
 std::vector<ShardPath> PathsTo(std::span<const std::string> addresses, uint32_t number,
                                std::span<const OwnAddress> own);
 

@@ -1,5 +1,5 @@
-// Where a process stands in its job, and what an engine's users wait for: that it stands there, and
-// that it has left.
+// The place of a process in its job, and the moments that an engine's users wait for: the engine
+// has started, and the engine has left.
 #pragma once
 
 #include <chrono>
@@ -18,31 +18,31 @@ namespace byteps::runtime {
 struct Standing {
   uint32_t rank = 0;
   uint32_t size = 1;
-  std::vector<uint32_t> ranks = {0};  // all that there are, ascending
+  std::vector<uint32_t> ranks = {0};  // all ranks of the job, ascending
 };
 
-// Of a worker with this incarnation, in the generation of `view`.
+// Returns the standing of the worker with this incarnation, in the generation of `view`.
 Standing StandingOf(const wire::View& view, uint64_t incarnation);
-// The ranks that have not left, ascending.
+// Returns the ranks that have not left, ascending.
 std::vector<uint32_t> MembersOf(const wire::View& view);
 
-// What the thread of an engine's loop tells, and any thread may wait for. The Wait methods block
-// until `deadline` at the latest, the others do not.
+// The thread of an engine's loop sets these facts, and any thread may wait for them. The Wait
+// methods block until `deadline` at the latest; the other methods do not block.
 class Milestones {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
 
-  // The engine has started, or will not. The first counts.
+  // Notes that the engine has started, or never will. Only the first call counts.
   void SetStarted(const Result<Standing>& how);
   std::optional<Result<Standing>> WaitForStart(Deadline deadline);
 
   void SetMembers(std::vector<uint32_t> members);
   std::vector<uint32_t> Members();
 
-  // No operation is open, now and later.
+  // Notes that no operation is open, now and later.
   void SetLeft();
   bool WaitUntilLeft(Deadline deadline);
-  // That this worker leaves has still to be said, to a coordinator that is away.
+  // Notes that the coordinator is away and has not heard yet that this worker leaves.
   void SetAwaitsCoordinator();
   bool AwaitsCoordinator();
 

@@ -21,7 +21,7 @@ class PlainMemory final : public TensorMemory {
  public:
   Result<Taken> Take(size_t bytes) override {
     const size_t whole =
-        bytes > SIZE_MAX - kAlignment ? 0 : (bytes / kAlignment + 1) * kAlignment;  // never nothing
+        bytes > SIZE_MAX - kAlignment ? 0 : (bytes / kAlignment + 1) * kAlignment;  // not 0
     Owned owned(whole == 0 ? nullptr
                            : static_cast<std::byte*>(std::aligned_alloc(kAlignment, whole)));
     if (owned == nullptr) {

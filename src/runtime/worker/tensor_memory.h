@@ -1,5 +1,5 @@
-// Memory that an engine has for tensors: where ranks share memory, the others read it where it
-// lies, and nothing is copied before it is summed. Thread-safe; outlives the engine.
+// Memory that an engine has for tensors. If the ranks share memory, the other ranks read a tensor
+// where it lies, and nobody copies it before the sum. Thread-safe; outlives the engine.
 #pragma once
 
 #include <memory>
@@ -17,16 +17,17 @@ class TensorMemory {
   };
 
   virtual ~TensorMemory() = default;
-  // Where no memory can be shared, or none is left that could, it is the process' own. kExhausted:
-  // there is none of that either.
+  // Returns memory that is shared, if there is enough; else memory of the process. kExhausted:
+  // there is no memory of either kind.
   virtual Result<Taken> Take(size_t bytes) = 0;
-  // Nothing happens for what was not taken here. REQUIRES: no operation uses it.
+  // Takes memory back. Ignores memory that this object has not given. REQUIRES: no operation uses
+  // the memory.
   virtual void Give(std::byte* data) = 0;
-  // The engine has ended. What is taken stays valid; nothing more is.
+  // Notes that the engine has ended. Memory that is taken stays valid; Take gives no more.
   virtual void Close() = 0;
 };
 
-// The process' own memory.
+// Returns TensorMemory that gives memory of the process only.
 std::shared_ptr<TensorMemory> MakePlainMemory();
 
 }  // namespace byteps::runtime

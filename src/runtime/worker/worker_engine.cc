@@ -10,13 +10,14 @@
 namespace byteps::runtime {
 namespace {
 
-// How long a leaving worker waits for the others to have what it holds; then, while operations
-// borrow memory of its user, for its leave to be in force. Together less than leave_limit.
+// kSettleLimit: the time that a leaving worker waits for the other workers to have what it holds.
+// kInForceLimit: the time that it then waits for its leave to be in force, if operations borrow
+// memory of its user. The sum is less than leave_limit.
 constexpr Duration kSettleLimit = seconds(2);
 constexpr Duration kInForceLimit = milliseconds(1500);
-// The loop never blocks; it may have ended.
+// The limit for a call on the loop, which never blocks but may have ended.
 constexpr Duration kLoopLimit = seconds(10);
-// How often a start asks whether it shall go on.
+// The interval at which a start asks whether to go on.
 constexpr Duration kAskEvery = milliseconds(50);
 
 Status ShutDown() { return {StatusCode::kShutdown, "the session was shut down"}; }
@@ -112,9 +113,9 @@ Result<Standing> WorkerEngine::Start() {
                 "scheduler's output");
 }
 
-// The loop does not run any more: it was stopped, or something was thrown, here or in a lane. Then
-// the state machines may stand in the middle of a step, and are not asked: what is open ends when
-// nothing can touch its memory.
+// The loop does not run any more: it was stopped, or something was thrown on its thread or on a
+// lane's thread. The state machines may stand in the middle of a step, so nobody asks them. The
+// open operations end when nothing can touch their memory.
 void WorkerEngine::Finish(const Status& how) noexcept {
   control_.Close();
   lanes_->End();
@@ -138,8 +139,9 @@ Status WorkerEngine::WhyOver(const Status& how) noexcept {
   return cause;
 }
 
-// Before it is in a view, its closed connection frees its place at once. In one it leaves in order
-// like a worker that has started: otherwise the others would lose it.
+// If the worker is in no view yet, its closed connection frees its place at once. If it is in a
+// view, it leaves in order, like a worker that has started; otherwise the other members would lose
+// it.
 void WorkerEngine::BreakOff() {
   if (phase_ != Phase::kStarting) return;
   if (membership_.view().epoch == 0) return End(BrokenOff());
@@ -147,7 +149,8 @@ void WorkerEngine::BreakOff() {
   log_.WaitIsOver();
 }
 
-// A coordinator that was restarted, or one that only lost the connection, is told all it may lack.
+// The coordinator was restarted, or only lost the connection. Tells the coordinator all that it may
+// lack.
 void WorkerEngine::OnControlReady() {
   wire::Message greeting = membership_.Greeting();
   if (std::holds_alternative<wire::Report>(greeting)) {
@@ -166,7 +169,7 @@ void WorkerEngine::OnControl(const wire::Message& message) {
   if (step.view.has_value()) OnView(*step.view);
   if (step.answer.has_value()) control_.Send(*step.answer);
   if (const auto* waiting = std::get_if<wire::Waiting>(&message)) {
-    log_.Waiting(waiting->text);  // the coordinator chooses who is told
+    log_.Waiting(waiting->text);  // the coordinator decides which members it tells
   }
   if (const auto* refused = std::get_if<wire::Refused>(&message)) {
     End({refused->code, refused->text});
@@ -188,7 +191,7 @@ void WorkerEngine::OnControl(const wire::Message& message) {
   lanes_->Deliver();
 }
 
-// `source`: what says so.
+// `source`: the process that reported the eviction.
 Status WorkerEngine::Evicted(const std::string& source) const {
   if (gave_up_.has_value()) {
     return {StatusCode::kEvicted, "this worker gave up, and the others went on without it (" +
@@ -229,13 +232,14 @@ void WorkerEngine::ReadyIfComplete() {
   milestones_.SetStarted(StandingOf(view, options_.join.incarnation));
 }
 
-// The front has heard something.
+// The front has got mail.
 void WorkerEngine::OnEvent() {
   ticker_.Arm();
   NotifyIfLeft();
 }
 
-// The coordinator hears why, whichever end of a process it sees first.
+// Tells the coordinator the reason. The coordinator gets the same reason, whichever process of the
+// machine it loses first.
 void WorkerEngine::OnLost(const Status& why) {
   if (phase_ == Phase::kReady && !leaving_.wants()) {
     control_.Send(wire::Suspect{Role::kWorker, 0, 0, wire::Suspicion::kGaveUp, why.message()});
@@ -247,7 +251,8 @@ void WorkerEngine::Suspect(const wire::Suspect& suspect) {
   if (phase_ != Phase::kOver) control_.Send(suspect);
 }
 
-// Nothing may write to users' memory when they are told.
+// Closes the lanes before the operations end, because nothing may write to users' memory
+// afterwards.
 void WorkerEngine::StopFront(const Status& why) {
   front_stopped_ = true;
   lanes_->Close(why);
@@ -282,14 +287,15 @@ void WorkerEngine::TakeSubmissions() {
   lanes_->Deliver();
 }
 
-// Again and again until the owners have decided: connections break, and pieces wait for credit.
+// Aborts again and again, until the owners have decided: connections break, and pieces wait for
+// credit.
 void WorkerEngine::AbortLateOnes(const std::vector<protocol::OperationId>& late) {
   if (phase_ != Phase::kReady || leaving_.wants()) return;
   for (const auto& [id, why] : accountant_.Judge(rank_, late)) front_.Abort(id, why);
   lanes_->Deliver();
 }
 
-// What was submitted before is taken before.
+// Takes the operations that were submitted before, and then does the work.
 Status WorkerEngine::OnLoop(std::function<Status()> work) {
   if (auto refusal = operations_.refusal(); refusal.has_value()) return *refusal;
   return AskLoop(*loop_, kLoopLimit, [this, work = std::move(work)] {
@@ -349,17 +355,18 @@ void WorkerEngine::BeginToLeave() {
   lanes_->Deliver();
 }
 
-// Leaving took too long. Lanes that have still to let go are waited for: if this worker's
-// connections closed before its leave is out, it would be taken for lost.
+// Leaving took too long. If lanes have still to let go, waits for them: if this worker's
+// connections closed before its leave is sent, the others would take the worker for lost.
 void WorkerEngine::CutShort() {
   cut_short_ = true;
   SayLeave();
   if (lanes_let_go_) EndLeaving();
 }
 
-// What borrows memory of the user ends now. Where nothing does, a coordinator that is away is
-// waited for, as in any other phase: not told, it would take the next session of this process for
-// one too many. Else the rest goes on for as long as this engine lives.
+// Ends the operations that borrow memory of the user. If there are none, but the coordinator is
+// away, waits for the coordinator as in any other phase: a coordinator that has not heard of the
+// leave would refuse the next session of this process. All else goes on for as long as this engine
+// lives.
 void WorkerEngine::EndLeaving() {
   if (front_.open_operations() > 0) Left();
   if (leave_is_out_ && !front_stopped_ && !control_.is_connected()) {
@@ -369,9 +376,9 @@ void WorkerEngine::EndLeaving() {
   NotifyIfLeft();
 }
 
-// Connections to the shards stay until the leave is in force, so that nobody takes it for a loss.
-// With operations open nothing is taken from them any more: what this worker would then hold, and
-// others lack, it could not pass on.
+// Keeps the connections to the shards until the leave is in force, so that nobody takes the leave
+// for a loss. If operations are open, the lanes take no more answers: this worker could not pass on
+// an answer that it would then hold and others lack.
 void WorkerEngine::SayLeave() {
   auto leave = leaving_.Say(front_.open_operations());
   if (!leave.has_value()) return;
@@ -410,7 +417,7 @@ void WorkerEngine::ToLane(uint32_t lane, protocol::LaneMail mail) {
 }
 
 void WorkerEngine::Complete(protocol::OperationId id, protocol::Outcome outcome) {
-  // What this rank's own leaving did to it is no fault of a peer.
+  // An error that follows from this rank's own leaving is not the fault of a peer.
   if (leaving_.wants() && !outcome.status.ok()) outcome.status = ShutDown();
   operations_.Complete(id, std::move(outcome));
 }

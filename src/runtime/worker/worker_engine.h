@@ -1,8 +1,8 @@
 // A worker in a job with servers: one thread with one loop for the coordinator, the front and the
-// first lane; further lanes have threads of their own (lane_group.h).
+// first lane. Further lanes have threads of their own (lane_group.h).
 //
-// The coordinator may go away and come back: operations do not notice. Servers may, too: what they
-// had not answered is said again to whoever owns it then.
+// The coordinator may go away and come back without an effect on operations. Servers may go, too:
+// the worker then repeats unanswered requests to the new owners.
 #pragma once
 
 #include <functional>
@@ -32,11 +32,12 @@ class WorkerEngine final : public Engine, private protocol::FrontDriver {
  public:
   WorkerEngine(std::unique_ptr<transport::Transport> transport, const WorkerEngineOptions& options,
                Log& log);
-  // Leaves if that was not done; the coordinator's connection ends here, which tells the job that
-  // this process will not join it again.
+  // Leaves, unless Leave was called before. The connection to the coordinator ends here, and tells
+  // the job that this process will not join again.
   ~WorkerEngine() override;
 
-  // Blocks until ready, failed or told to stop (WorkerEngineOptions::go_on). Throws as std::thread.
+  // Blocks until the engine is ready, has failed or was told to stop (WorkerEngineOptions::go_on).
+  // Throws as std::thread does.
   Result<Standing> Start();
 
   void Submit(protocol::Operation operation, Done done) override {
@@ -56,7 +57,7 @@ class WorkerEngine final : public Engine, private protocol::FrontDriver {
   void Finish(const Status& how) noexcept;
   Status WhyOver(const Status& how) noexcept;
 
-  // On the loop's thread.
+  // The methods below are called on the loop's thread.
   void BreakOff();
   void OnControlReady();
   void OnControl(const wire::Message& message);
@@ -88,7 +89,7 @@ class WorkerEngine final : public Engine, private protocol::FrontDriver {
   const std::unique_ptr<transport::Transport> transport_;
   const WorkerEngineOptions options_;
   Log& log_;
-  const Status shut_down_;  // made before there may be no memory for it
+  const Status shut_down_;  // made early: there may be no memory later
   const std::unique_ptr<transport::Loop> loop_;
 
   OpenOperations operations_;
@@ -104,13 +105,13 @@ class WorkerEngine final : public Engine, private protocol::FrontDriver {
   Ticker ticker_;
   Phase phase_ = Phase::kStarting;
   protocol::Leaving leaving_;
-  bool leave_is_out_ = false;  // the coordinator can be told, and has been if it is there
-  bool lanes_let_go_ = true;   // no lane has still to ignore answers before that
+  bool leave_is_out_ = false;  // the leave is sent, or waits for the coordinator
+  bool lanes_let_go_ = true;   // false while lanes have still to ignore answers
   bool cut_short_ = false;
   uint32_t rank_ = 0;
   bool front_stopped_ = false;
-  bool gone_ = false;                     // what is open ends now
-  std::optional<wire::Suspect> gave_up_;  // said again to a coordinator that was away
+  bool gone_ = false;                     // all open operations end now
+  std::optional<wire::Suspect> gave_up_;  // sent again to a coordinator that was away
   std::unique_ptr<transport::Loop::Timer> settle_limit_;
 
   std::thread thread_;

@@ -1,8 +1,8 @@
-// What a worker's engine has behind its front: the lanes with their connections (lane_group.h), or
-// a part of a machine whose ranks share them (machine/member/machine_lanes.h).
+// The part of a worker's engine behind its front: lanes with connections of their own
+// (lane_group.h), or a part of a machine whose ranks share lanes (machine/member/machine_lanes.h).
 //
-// All calls on the owner's loop, and all events there, too; before it runs and when it does not run
-// any more, on the thread that owns it.
+// All calls and events happen on the owner's loop; before the loop runs and after it has stopped,
+// on the thread that owns the loop.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ class WorkerLanes {
  public:
   struct Events {
     std::function<void(protocol::FrontMail)> to_front;
-    // Something reached the first lane, or came from another one; nothing is left to be delivered.
+    // The first lane or another lane has had an event; all mail is delivered.
     std::function<void()> on_event;
-    // All shards that live in the view are connected: ask AllUp.
+    // A connection to a shard was made or lost: the receiver asks AllUp.
     std::function<void()> on_links;
     std::function<void(const wire::Suspect&)> on_suspect;
     std::function<void(const std::string&)> on_evicted;
@@ -34,33 +34,33 @@ class WorkerLanes {
   };
   virtual ~WorkerLanes() = default;
 
-  // How many lanes the front has mail for.
+  // Returns the number of lanes that the front has mail for.
   virtual uint32_t front_lanes() const = 0;
-  // Starts the threads; to be called once. Throws std::system_error where there are none left.
-  // If one of them comes to its end before End, it stops the owner's loop.
+  // Starts the threads. Must be called once. Throws std::system_error if no thread is left. If one
+  // of the threads stops before End, it stops the owner's loop.
   virtual void Start() = 0;
-  // To the lane, in order; delivered by Deliver or on the lane's thread. Never throws: where there
-  // is no memory for it the next Deliver does.
+  // Sends mail to the lane, in order. Deliver or the lane's thread delivers it. Never throws: if
+  // there is no memory for the mail, the next Deliver throws.
   virtual void Send(uint32_t lane, protocol::LaneMail mail) noexcept = 0;
-  // Delivers what the first lane and the front have told each other.
+  // Delivers the mail between the first lane and the front.
   virtual void Deliver() = 0;
   virtual bool AllUp(uint64_t epoch) const = 0;
   virtual void OnCoordinatorBack() = 0;
-  // Answers are thrown away from now on; `done` is called when that holds for all lanes.
+  // Drops all answers from now on; calls `done` when that holds for all lanes.
   virtual void IgnoreAnswers(std::function<void()> done) = 0;
-  // Nothing comes and goes any more, for good: this worker has left (kShutdown), or its job is
-  // over. Of what is sent afterwards the lanes only look at what ends an exchange, and say that it
-  // is released.
+  // Closes the lanes for good: nothing comes in or goes out any more. `why`: this worker has left
+  // (kShutdown), or its job is over. Of later mail the lanes only answer mail that ends an
+  // exchange, and say that the exchange is released.
   virtual void Close(const Status& why) = 0;
-  // The owner's loop does not run any more. Ends the threads: nothing touches users' memory when
-  // this returns, and nothing is told any more. Waits for what a lane is in the middle of; may be
-  // called again.
+  // Ends the threads. REQUIRES: the owner's loop does not run any more. When this returns, nothing
+  // touches users' memory and no event comes any more. Waits until each lane has finished its
+  // current step. May be called again.
   virtual void End() noexcept = 0;
-  // Why a thread has come to its end before; kOk: none has, or its loop was stopped.
+  // Returns why a thread has ended too early; kOk: none has, or its loop was stopped.
   virtual Status failure() = 0;
 };
 
-// What lanes are made of. All that is borrowed outlives them.
+// The arguments from which lanes are made. All that is borrowed outlives the lanes.
 struct WorkerLanesParts {
   transport::Transport& transport;
   transport::Loop& loop;  // the owner's
@@ -69,7 +69,7 @@ struct WorkerLanesParts {
   const JobIdentity& identity;
   Log& log;
   WorkerLanes::Events events;
-  // As WorkerEngineOptions::on_lane_thread.
+  // Like WorkerEngineOptions::on_lane_thread.
   std::function<void(uint32_t lane)> on_lane_thread;
 };
 using MakeWorkerLanes = std::function<std::unique_ptr<WorkerLanes>(WorkerLanesParts parts)>;

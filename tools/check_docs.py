@@ -1,5 +1,6 @@
 """Documents: relative links resolve, every folder of src/ has its place and its invariant in
-ARCHITECTURE.md, every status code its section in docs/errors.md, generated pages are current."""
+ARCHITECTURE.md, every status code its section in docs/errors.md, every decision says whether it
+holds, generated pages are current."""
 
 import re
 import subprocess
@@ -76,6 +77,15 @@ def check_index(paths: list[str], folder: str, index: str) -> Iterator[Finding]:
             yield Finding(f"{folder}README.md", 1, f"does not link {name}")
 
 
+def check_statuses(paths: list[str], root: Path) -> Iterator[Finding]:
+    """Every decision says near its top whether it still holds."""
+    for path in paths:
+        if not re.fullmatch(r"docs/decisions/\d{4}-[\w-]+\.md", path):
+            continue
+        if "**Status.** Holds" not in "\n".join(read(path, root).splitlines()[:3]):
+            yield Finding(path, 3, "no line '**Status.** Holds ...' below the title")
+
+
 def check_site(paths: list[str], settings: str) -> Iterator[Finding]:
     """Every page of docs/, and the API of every adapter, has a place on the site."""
     wanted = [p for p in paths if re.fullmatch(r"docs/[\w-]+\.md", p)]
@@ -117,6 +127,7 @@ def check(root: Path = ROOT) -> Iterator[Finding]:
     yield from check_architecture(paths, read("ARCHITECTURE.md", root))
     for folder in ("docs/", "docs/decisions/"):
         yield from check_index(paths, folder, read(f"{folder}README.md", root))
+    yield from check_statuses(paths, root)
     yield from check_site(paths, read(SITE, root))
     yield from check_errors(read("src/base/status.h", root), read("docs/errors.md", root))
     yield from check_generated(root)

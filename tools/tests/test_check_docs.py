@@ -34,6 +34,15 @@ def test_folder_without_section_or_invariant_is_found() -> None:
     assert "src/wire" in texts[1]
 
 
+def test_decision_without_status_is_found(make_repo) -> None:
+    good = "# 1. One\n\n**Status.** Holds, except for the end: [decision 2](0002-two.md).\n"
+    bad = "# 2. Two\n\n**Context.** Some.\n\n**Status.** Holds.\n"
+    root = make_repo({"docs/decisions/0001-one.md": good, "docs/decisions/0002-two.md": bad})
+    paths = ["docs/decisions/0001-one.md", "docs/decisions/0002-two.md", "docs/decisions/README.md"]
+    findings = [f.path for f in check_docs.check_statuses(paths, root)]
+    assert findings == ["docs/decisions/0002-two.md"]
+
+
 def test_page_that_no_index_links_is_found() -> None:
     paths = ["docs/README.md", "docs/a.md", "docs/b.md", "docs/decisions/c.md", "src/d.md"]
     texts = [f.text for f in check_docs.check_index(paths, "docs/", "see [a](a.md)")]

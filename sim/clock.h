@@ -1,4 +1,4 @@
-// Time as one process sees it, and its timers.
+// The time of one process, and its timers.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace byteps::sim {
 
-// The clock of one process: its own start, and it may jump.
+// The clock of one process. It has its own start, and may jump.
 class NodeClock {
  public:
   explicit NodeClock(const Network& network) : network_(network) {}
@@ -23,8 +23,8 @@ class NodeClock {
   Duration ahead_{};
 };
 
-// Runs `tick` when the machine's NextTick says so; not while the process is frozen, nor when it is
-// gone.
+// Runs `tick` at the time that the state machine's NextTick returns, unless the process is frozen
+// or gone.
 class Ticker {
  public:
   Ticker(Network& network, const NodeClock& clock, const Endpoint* owner,
@@ -35,7 +35,7 @@ class Ticker {
         next_(std::move(next)),
         tick_(std::move(tick)) {}
 
-  // To be called after every event, and when the clock has jumped.
+  // Sets the next tick. Must be called after every event, and after the clock has jumped.
   void Arm();
   void Stop() { stopped_ = true; }
 
@@ -47,7 +47,7 @@ class Ticker {
   const Endpoint* owner_;
   std::function<std::optional<Time>()> next_;
   std::function<void(Time)> tick_;
-  std::optional<Time> armed_;  // the network's time
+  std::optional<Time> armed_;  // in the network's time
   bool stopped_ = false;
 };
 

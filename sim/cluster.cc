@@ -10,7 +10,8 @@
 namespace byteps::sim {
 namespace {
 
-// Far more than any job has; a machine that asks to be called at once, for ever, has them all.
+// The limit is far more than any job has at one instant. A state machine that asks for a tick at
+// once, for ever, reaches it.
 constexpr uint64_t kEventsAtOnce = 3'000'000;
 
 }  // namespace
@@ -45,7 +46,8 @@ Cluster::Cluster(const ClusterOptions& options)
 Cluster::~Cluster() = default;
 
 void Cluster::Submit(uint32_t worker, Time when, protocol::Operation operation) {
-  // std::function must be copyable, an operation need not be cheap to copy: share it.
+  // The operation is shared, because std::function must be copyable and an operation may be
+  // expensive to copy.
   auto shared = std::make_shared<protocol::Operation>(std::move(operation));
   network_.At(when, workers_[worker].get(),
               [this, worker, shared] { workers_[worker]->Submit(std::move(*shared)); });
@@ -59,7 +61,7 @@ const std::map<protocol::OperationId, Status>& Cluster::refusals(uint32_t worker
   return workers_[worker]->refusals;
 }
 
-// Behind what is to be submitted now.
+// Runs behind the submissions of this instant.
 void Cluster::Stick(uint32_t worker) {
   network_.At(network_.now(), workers_[worker].get(),
               [this, worker] { workers_[worker]->Stick(); });

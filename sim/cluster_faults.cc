@@ -29,11 +29,11 @@ void ClusterFaults::KillWorker(uint32_t worker, uint32_t process) {
   cluster_.Sibling(worker, process).Die();
 }
 
-// Of a contributor that was never in a view it would be a process like the others.
+// Does nothing if the contributor was never in a view: the process would then be like the others.
 void ClusterFaults::BearSibling(uint32_t worker, uint32_t process) {
   if (cluster_.Sibling(worker, process).control().membership().view().epoch == 0) return;
   std::unique_ptr<SiblingNode>& again = born_again_[{worker, process}];
-  if (again != nullptr) return;  // what was killed was dead before; nobody starts it twice
+  if (again != nullptr) return;  // the killed process was dead before; nobody starts it twice
   cluster_.Log("another " + NameOf(worker, process));
   again =
       std::make_unique<SiblingNode>(cluster_, worker, process, cluster_.NextIncarnation(), true);
@@ -157,7 +157,8 @@ void ClusterFaults::SlowLink(uint32_t node, double factor) {
 
 void ClusterFaults::Measure(uint32_t server) {
   cluster_.Log("workers find the link of server " + std::to_string(server) + " slow");
-  // Enough for the coordinator, whatever it has heard before: the job becomes faster half-way.
+  // This number of samples suffices for the coordinator, whatever it knows already. The job becomes
+  // faster half-way.
   constexpr int kSamples = 24;
   constexpr uint64_t kSampleUs = 1'000'000;
   for (int sample = 0; sample < kSamples; ++sample) {

@@ -1,4 +1,4 @@
-// What goes wrong in a simulated job, and how it heals. Cluster::faults() has it.
+// Makes faults in a simulated job, and heals them. Cluster::faults() returns it.
 #pragma once
 
 #include <cstdint>
@@ -16,50 +16,50 @@ class Cluster;
 class ServerNode;
 class SiblingNode;
 
-// What takes a `process` is about that one of the worker, 0 being its carrier, or of the node if
-// this is a worker. Nodes are workers, then servers, then the coordinator.
+// A parameter `process` names one of the worker's processes, 0 being its carrier, or of the node's
+// if the node is a worker. Nodes are workers, then servers, then the coordinator.
 class ClusterFaults {
  public:
   explicit ClusterFaults(Cluster& cluster);
   ~ClusterFaults();
 
   void KillWorker(uint32_t worker, uint32_t process = 0);
-  // A sibling that was killed is started again. It waits for a contributor to be let in with.
+  // Starts a sibling that was killed again. It waits for a contributor with which it can be let in.
   void BearSibling(uint32_t worker, uint32_t process);
   void KillServer(uint32_t server);
   void KillCoordinator();
-  // Another process takes the place.
+  // Lets another process take the server's place.
   void RestartServer(uint32_t server);
   void RestartCoordinator();
-  // Two coordinators live at once. From now on the nodes (workers, then servers) whose bit is set
-  // find the newer one, the others the older one.
+  // Makes a second coordinator beside the first. From now on the nodes (workers, then servers)
+  // whose bit is set find the newer one, the others the older one.
   void Rival(uint64_t nodes);
   void EndRivals();  // the newer one is left
   void CutDataConnection(uint32_t worker, uint32_t shard);
-  // One direction carries nothing, and nobody is told.
+  // Cuts one direction, which then carries nothing, and tells nobody.
   void CutOneWay(uint32_t worker, uint32_t shard, bool from_worker, bool cut);
   void Partition(const std::vector<HostId>& apart);
   void SetJitter(uint32_t worker, uint32_t shard, Duration jitter_max);
   // Cuts the connection of a living member to the coordinator.
   void CutControl(uint32_t node, Duration lasts, uint32_t process = 0);
-  // What it hears of the coordinator is late.
+  // Makes the messages of the coordinator to this node late.
   void LagControl(uint32_t node, Duration jitter_max, uint32_t process = 0);
   void SlowLink(uint32_t node, double factor);
-  // Workers tell the coordinator measurements in which this server holds up the others.
+  // Makes workers send measurements in which this server holds up the others.
   void Measure(uint32_t server);
-  // Some member tells the coordinator that this one talks nonsense.
+  // Makes some member accuse this one of sending nonsense.
   void Accuse(Role role, uint32_t index);
   void FreezeWorker(uint32_t worker, bool frozen, uint32_t process = 0);
   void FreezeServer(uint32_t server, bool frozen);
   void FreezeCoordinator(bool frozen);
-  // The launcher has seen a process of this job end.
+  // Tells the coordinator that the launcher has seen a process of this job end.
   void TellExit(Role role, uint32_t index, uint64_t incarnation);
   void StepClock(uint32_t node, Duration by, uint32_t process = 0);
 
  private:
   Cluster& cluster_;
-  std::vector<wire::Suspect> exits_;  // that the launcher has seen
-  // Processes of which another one took the place; events may still name them.
+  std::vector<wire::Suspect> exits_;  // which the launcher has seen
+  // Processes whose places others have taken; events may still refer to them.
   std::vector<std::unique_ptr<ServerNode>> old_servers_;
   std::map<std::pair<uint32_t, uint32_t>, std::unique_ptr<SiblingNode>> born_again_;
 };

@@ -1,4 +1,4 @@
-// What a simulated job consists of, and how its operations end.
+// The parts of a simulated job, and the ends of its operations.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@
 namespace byteps::sim {
 
 inline constexpr uint32_t kNobody = UINT32_MAX;
-// What all processes of a job say that they run.
+// The version that all processes of a job announce.
 inline constexpr const char* kVersion = "simulated";
 
-// What the protocol does just now; faults wait for these.
+// Moments of the protocol, for which faults can wait.
 enum class Moment : uint8_t {
   kBegin,           // of the job
   kPushArrived,     // at a shard
@@ -29,7 +29,7 @@ enum class Moment : uint8_t {
   kHandedOver,     // an operation of the worker has ended
   kProposed,       // to this worker or server
   kApplied,        // this worker or server has a newer view
-  kReported,       // it tells a coordinator that was restarted what it knows
+  kReported,       // this member reports to a coordinator that was restarted
 };
 inline constexpr int kMomentCount = 11;
 
@@ -38,7 +38,7 @@ struct ServerPlace {
   uint32_t shards = 1;
 };
 
-// At most one of them is made; tests only.
+// Deliberate mistakes, for tests; at most one is set.
 struct Mistakes {
   protocol::ShardMistake shard = protocol::ShardMistake::kNone;
   protocol::WorkerMistake worker = protocol::WorkerMistake::kNone;
@@ -55,13 +55,14 @@ struct ClusterOptions {
   uint32_t piece_bytes_max = 32768;
   uint64_t credit_bytes = 0;  // 0: as measured
   uint32_t lanes = 1;         // of each worker
-  // Of each worker's contributor; for those that it does not name: one.
+  // The number of processes of each worker's contributor; one for workers that the list does not
+  // have.
   std::vector<uint32_t> processes;
-  // A contributor's processes come, reach sync points and leave one so long after the other.
+  // The time between the processes of a contributor when they come, reach sync points and leave.
   Duration process_gap = Duration::zero();
-  // What a worker's front and lanes tell each other is late by this much at most.
+  // The most by which the mail between a worker's front and lanes is late.
   Duration mail_delay_max = Duration::zero();
-  // 0: members are not watched by their silence.
+  // 0: nobody judges members by their silence.
   Duration heartbeat = Duration::zero();
   uint32_t min_workers = 0;                    // 0: all; losing one ends the job
   bool strict = false;                         // two coordinators may live at once
@@ -70,12 +71,12 @@ struct ClusterOptions {
   Duration restart_pause = milliseconds(100);  // of a server that was left behind
   std::vector<std::vector<uint32_t>> groups;   // of ranks: process sets 1, 2, ... of every worker
   Duration overdue_after = protocol::WorkerOptions().overdue_after;
-  uint64_t idle_operations = 0;  // after so many others a tensor is let go of; 0: as in a real job
+  uint64_t idle_operations = 0;  // a worker lets a tensor go after so many others; 0: as a real one
   Mistakes mistakes;
   protocol::Arithmetic* arithmetic = nullptr;
 };
 
-// What one worker's operation came to; completions must be 1 for every accepted operation.
+// The end of one worker's operation; `completions` must be 1 for every accepted operation.
 struct Completion {
   int completions = 0;
   protocol::Outcome outcome;

@@ -1,4 +1,4 @@
-// The processes of a cluster's workers, each of which comes, goes and fails by itself.
+// The processes of a cluster's workers. Each comes, goes and fails by itself.
 #include <algorithm>
 #include <set>
 
@@ -121,7 +121,8 @@ void Cluster::CheckWhole(const wire::View& view) {
   }
 }
 
-// Who is lost with its contributor may go, too: a moment later it is in no view.
+// Looks a second later, because a process that is lost together with its contributor may go, too,
+// and is in no view then.
 void Cluster::CheckMayGo(uint32_t worker) {
   if (processes_.SizeOf(worker) == 1) return;
   network_.At(network_.now() + seconds(1), nullptr, [this, worker] {

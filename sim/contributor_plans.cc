@@ -10,11 +10,11 @@ namespace byteps::sim {
 namespace {
 
 constexpr uint32_t kSizeMax = 3;
-// One of those in which the seeds of docs/membership.md are jobs of single processes.
+// This stream is one in which the seeds of docs/membership.md are jobs of single processes.
 constexpr uint64_t kStream = uint64_t{79} << 32;
 
-// So many, on even links, in one generation and all of them in every round: who has a majority is
-// plain.
+// Makes a job of so many members, on even links, in one generation, in which all take part in every
+// round. So it is clear which members are a majority.
 void MakePlain(FaultScript& script, uint32_t workers, uint32_t servers) {
   ClusterOptions& cluster = script.cluster;
   auto add_host = [&] {
@@ -42,7 +42,7 @@ uint32_t SizeOf(const FaultScript& script, uint32_t worker) {
   return worker < sizes.size() ? sizes[worker] : 1;
 }
 
-// Some worker that has siblings, if any has.
+// Returns some worker that has siblings, if there is one.
 uint32_t SomeWorker(Dice& dice, const FaultScript& script) {
   uint32_t first = dice.Below32(Workers(script) - script.cluster.late_workers);
   for (uint32_t i = 0; i < Workers(script) - script.cluster.late_workers; ++i) {
@@ -71,7 +71,7 @@ void SiblingFails(Dice& dice, FaultScript& script) {
   }
 }
 
-// Its processes leave one after the other, and in between something happens to one of them.
+// The processes of a worker leave one after the other, and in between a fault hits one of them.
 void PartLeaves(Dice& dice, FaultScript& script) {
   static constexpr Fault kFaults[] = {Fault::kKillWorker, Fault::kFreezeWorker, Fault::kCutControl,
                                       Fault::kLag, Fault::kKillCoordinator};
@@ -90,8 +90,8 @@ void PartLeaves(Dice& dice, FaultScript& script) {
   script.events.push_back(event);
 }
 
-// A server is to go, and only siblings and servers promise that; then whoever has heard of the view
-// is away when another coordinator asks the carriers, which have not.
+// A server shall go, and only siblings and servers promise the view without it. Then the members
+// that know the view are away when another coordinator asks the carriers, which do not know it.
 void SiblingsPromise(Dice& dice, FaultScript& script) {
   MakePlain(script, 3, 2);
   for (uint32_t worker = 0; worker < 3; ++worker) {
@@ -120,7 +120,8 @@ void SiblingsPromise(Dice& dice, FaultScript& script) {
   }
 }
 
-// All processes of one machine are silent: most of those that there are, and one of three.
+// All processes of one machine are silent. They are most of the job's processes, and one of its
+// three members.
 void MachineIsSilent(Dice& dice, FaultScript& script) {
   MakePlain(script, 2, 1);
   uint32_t worker = dice.Below32(2);
@@ -139,8 +140,8 @@ void RollSizes(Dice& dice, ClusterOptions& cluster) {
   auto first = static_cast<uint32_t>(cluster.worker_hosts.size()) - cluster.late_workers;
   for (uint32_t worker = 0; worker < cluster.worker_hosts.size(); ++worker) {
     auto size = static_cast<uint32_t>(dice.From(1, kSizeMax));
-    // A scheduler that is started again must not take those who come late for a whole new job: a
-    // job that runs has fewer newcomers than places (docs/decisions/0017).
+    // A scheduler that is started again must not take late processes for a whole new job: a job
+    // that runs has fewer newcomers than places (docs/decisions/0017).
     if (worker >= first) size = std::min(size, std::max(1U, first - 1));
     cluster.processes.push_back(size);
   }
@@ -148,7 +149,8 @@ void RollSizes(Dice& dice, ClusterOptions& cluster) {
   cluster.process_gap = dice.Between(microseconds(10), milliseconds(dice.OneIn(6) ? 100 : 10));
 }
 
-// Process sets name workers up to here: of each the carrier is in it, and some of the others.
+// Turns process sets of workers into sets of processes: of each worker the carrier, and some of the
+// others.
 void NumberRanks(Dice& dice, ClusterOptions& cluster) {
   Processes processes(cluster.processes, cluster.worker_hosts.size());
   for (std::vector<uint32_t>& group : cluster.groups) {
@@ -168,8 +170,8 @@ void NumberRanks(Dice& dice, ClusterOptions& cluster) {
 void RollContributors(uint64_t seed, FaultScript& script) {
   Dice dice(seed ^ kStream);
   if (!dice.OneIn(4)) return;
-  // A worker tells the sizes of its own rank only; where the other processes of its contributor
-  // have their places in the table there would be anything.
+  // A worker tells only the sizes of its own rank. The table would have any numbers in the places
+  // of the other processes of its contributor, so such operations become sums.
   for (FaultTensor& tensor : script.tensors) {
     if (operations::RowOf(tensor.op).sizes_first) tensor.op = wire::Op::kSum;
   }
@@ -177,8 +179,8 @@ void RollContributors(uint64_t seed, FaultScript& script) {
   static constexpr void (*kOthers[])(Dice&, FaultScript&) = {SiblingFails, PartLeaves};
   if (!script.cluster.strict && dice.OneIn(4)) return kPlain[dice.Below(2)](dice, script);
   RollSizes(dice, script.cluster);
-  // Views of so many, sent to all over a slow link, would hold up answers for longer than the
-  // grace.
+  // The coordinator's link is fast, because views of so many members would hold up answers on a
+  // slow link for longer than the grace.
   script.cluster.host_links[script.cluster.coordinator_host] = 1e8;
   NumberRanks(dice, script.cluster);
   for (FaultEvent& event : script.events) event.process = dice.Below32(6);
@@ -190,7 +192,7 @@ void RollContributors(uint64_t seed, FaultScript& script) {
   if (comes) script.events.push_back(join);
 }
 
-// Without operations that tell sizes, as above.
+// Skips scripts with operations that tell sizes, for the same reason.
 void RollContributors(uint64_t seed, Script& script) {
   Dice dice(seed ^ kStream);
   bool own_sizes = std::any_of(

@@ -1,4 +1,4 @@
-// Contributors of several processes, and what befalls these one by one.
+// Contributors of several processes, and faults of single processes.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace byteps::sim {
 
-// Rolls whether and how workers are contributors of several processes, and whom the script's faults
-// hit of them; half of these scripts get a history of their own instead. With dice of their own, so
-// that seeds of single processes play what they played.
+// Rolls whether and how workers are contributors of several processes, and which processes the
+// script's faults hit. Half of these scripts get a history of their own instead. It has dice of its
+// own, so that the seeds of single processes keep their schedules.
 void RollContributors(uint64_t seed, FaultScript& script);
 
-// The same for a script of one accident, whose process sets go on to name workers.
+// Does the same for a script of one accident, whose process sets still name workers.
 void RollContributors(uint64_t seed, Script& script);
 
 std::string DescribeContributors(const ClusterOptions& cluster);

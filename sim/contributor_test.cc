@@ -16,7 +16,7 @@ struct Line {
   std::string text;
 };
 
-// Two workers, the second one of three processes, and one server.
+// Plays two workers, the second one of three processes, and one server.
 class ContributorPlayTest : public testing::Test {
  protected:
   ContributorPlayTest() {

@@ -1,4 +1,4 @@
-// Coordinators are lost in the middle of a change, are two, or sleep.
+// Histories in which coordinators are lost in the middle of a change, are two, or sleep.
 #include <algorithm>
 
 #include "sim/fault_parts.h"
@@ -7,7 +7,8 @@
 namespace byteps::sim {
 namespace {
 
-// Three workers and two servers on even links, and nobody comes later: who has a majority is plain.
+// Makes three workers and two servers on even links, and no late ones. So it is clear which members
+// are a majority.
 void MakeFive(Dice& dice, FaultScript& script) {
   MakeLarge(dice, script);
   ClusterOptions& cluster = script.cluster;
@@ -22,7 +23,7 @@ void MakeFive(Dice& dice, FaultScript& script) {
 
 constexpr uint32_t kFive = 5;
 
-// Workers come first.
+// Adds a fault at a node. Nodes are workers, then servers.
 FaultEvent& AddAtNode(FaultScript& script, const FaultEvent& trigger, Fault of_worker,
                       Fault of_server, uint32_t node, Duration at, Dice& dice) {
   bool worker = node < Workers(script);
@@ -37,8 +38,8 @@ FaultEvent& Accuse(FaultScript& script, const FaultEvent& trigger, uint32_t node
 
 }  // namespace
 
-// The coordinator is lost in the middle of a change that few have heard of, and these are away when
-// another one asks.
+// The coordinator is lost in the middle of a change that few members know, and these are away when
+// another coordinator asks.
 void Interregnum(Dice& dice, FaultScript& script) {
   MakeLarge(dice, script);
   static constexpr Fault kCauses[] = {Fault::kAccuseServer, Fault::kAccuseWorker,
@@ -71,13 +72,13 @@ void Interregnum(Dice& dice, FaultScript& script) {
   }
 }
 
-// A view comes into force with the promises of barely enough, of whom only one lives on and is away
-// when another coordinator asks the others, who never heard of it.
+// A view comes into force with barely enough promises. Only one of the members that promised lives
+// on, and it is away when another coordinator asks the others, which do not know the view.
 void LateMajority(Dice& dice, FaultScript& script) {
   MakeLarge(dice, script);
   uint32_t workers = Workers(script) - script.cluster.late_workers;
   uint32_t servers = Servers(script);
-  uint32_t heard = (workers + servers) / 2;  // the first of them have the first one's vote
+  uint32_t heard = (workers + servers) / 2;  // a majority, together with the first one's vote
   Duration cut = dice.Between(milliseconds(30), milliseconds(80));
   auto add = [&](Fault fault, uint32_t whom) -> FaultEvent& {
     return Add(script, FaultEvent{}, fault, whom, milliseconds(30), dice);
@@ -87,7 +88,7 @@ void LateMajority(Dice& dice, FaultScript& script) {
     uint32_t past_late = node < workers ? 0 : script.cluster.late_workers;
     add(Fault::kCutControl, node + past_late).lasts = cut;
   }
-  // The last to hear of it; workers come first.
+  // The keeper is the last member that learns of the view; workers come first.
   uint32_t keeper = std::min(heard, workers) - 1;
   FaultEvent trigger = Trigger(Moment::kApplied, 1, keeper);
   Add(script, trigger, Fault::kKillCoordinator, 0, dice.Between(Duration::zero(), milliseconds(1)),
@@ -100,9 +101,9 @@ void LateMajority(Dice& dice, FaultScript& script) {
   }
 }
 
-// Two views follow one another. Only worker 1 lives that knows of the second; worker 2 has promised
-// the first and heard no more, the servers have heard of neither. Another coordinator asks these
-// before worker 1 is back.
+// Two views follow one another. Of the members that know the second view only worker 1 lives.
+// Worker 2 has promised the first view and knows no more; the servers know neither view. Another
+// coordinator asks worker 2 and the servers before worker 1 is back.
 void Overtaken(Dice& dice, FaultScript& script) {
   MakeFive(dice, script);
   Duration latency = script.cluster.network.latency;
@@ -115,7 +116,7 @@ void Overtaken(Dice& dice, FaultScript& script) {
     Add(script, start, Fault::kCutControl, server, begin, dice).lasts = away;
   }
   Accuse(script, start, first, begin + latency, dice);
-  // When its promise has arrived, and what follows has not come back.
+  // The cut comes when the promise of worker 2 has arrived, and before the answer comes back.
   Add(script, Trigger(Moment::kProposed, 1, 2), Fault::kCutControl, 2, latency * 3 / 2, dice)
       .lasts = away;
   Accuse(script, Trigger(Moment::kApplied, 1, 1), second, Duration::zero(), dice);
@@ -127,8 +128,8 @@ void Overtaken(Dice& dice, FaultScript& script) {
       dice.Between(milliseconds(200), milliseconds(800));
 }
 
-// Three of five find a second coordinator, which drops one of the others; two of the three end, and
-// the first coordinator hears of that. Some may find the first one again.
+// Three of five members find a second coordinator, which drops one of the other two. Two of the
+// three end, and the first coordinator learns that. Some may find the first coordinator again.
 void TwoCoordinators(Dice& dice, FaultScript& script) {
   MakeFive(dice, script);
   script.cluster.strict = true;
@@ -158,7 +159,8 @@ void TwoCoordinators(Dice& dice, FaultScript& script) {
   }
 }
 
-// The coordinator doubts somebody who lives, or its clock jumps, and it is stopped again and again.
+// The coordinator doubts a member that lives, or its clock jumps, and it is stopped again and
+// again.
 void Sleeper(Dice& dice, FaultScript& script) {
   static constexpr Fault kCauses[] = {Fault::kCutData, Fault::kClock, Fault::kCutControl};
   FaultEvent cause = FaultOf(kCauses[dice.Below(3)], dice, script);
@@ -167,7 +169,7 @@ void Sleeper(Dice& dice, FaultScript& script) {
   Duration at = cause.at;
   for (uint64_t stops = dice.From(1, 3); stops > 0; --stops) {
     FaultEvent stop = FaultOf(Fault::kFreezeCoordinator, dice, script);
-    // Longer than it doubts that most have gone.
+    // The stop is longer than the time for which it doubts that most members are gone.
     if (dice.OneIn(3)) stop.lasts = dice.Between(seconds(12), seconds(15));
     at += dice.OneIn(2) ? Soon(dice) : dice.Between(milliseconds(0), milliseconds(120));
     stop.at = at;

@@ -90,11 +90,11 @@ void CoordinatorNode::Finish(const Status& how) {
   ticker_.Stop();
   cluster_.Log("coordinator: finished: " + how.ToString());
   if (cluster_.coordinator_.get() == this) return;
-  // Of two, the older one: its process ends when the members have been told.
+  // The process of the older of two coordinators ends when it has told the members.
   cluster_.network_.At(cluster_.network_.now() + seconds(1), this, [this] { Stop(); });
 }
 
-// A launcher has no connection of its own here; it speaks to the coordinator at once.
+// A launcher has no connection of its own here; its message reaches the coordinator at once.
 void CoordinatorNode::OnExit(Role role, uint32_t index, uint64_t incarnation) {
   wire::Suspect suspect{role, index, incarnation, wire::Suspicion::kExited, "it has ended"};
   machine_.OnMessage(kLauncher, suspect, clock_.now());

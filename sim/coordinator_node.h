@@ -13,7 +13,7 @@ namespace byteps::sim {
 
 class CoordinatorNode final : public Endpoint, public protocol::CoordinatorDriver {
  public:
-  // `process`: how many there have been before.
+  // `process`: the number of coordinators before this one.
   CoordinatorNode(Cluster& cluster, uint64_t process);
 
   void OnHead(ConnectionId, uint32_t, const Frame&) override {}

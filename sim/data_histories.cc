@@ -1,4 +1,4 @@
-// Owners are lost, answers are late, pieces move.
+// Histories in which owners are lost, answers are late, and pieces move.
 #include <algorithm>
 
 #include "sim/fault_parts.h"
@@ -21,7 +21,7 @@ void OwnerLost(Dice& dice, FaultScript& script) {
   script.events.push_back(After(moment, nth, other, target, dice, script));
 }
 
-// One worker knows that a round is stable and pushes the next one; another one does not know it
+// One worker knows that a round is stable and pushes the next one. Another worker does not know it
 // yet, and the owner is lost.
 void StableForSome(Dice& dice, FaultScript& script) {
   MakeLarge(dice, script);
@@ -72,7 +72,7 @@ void MovedAndBack(Dice& dice, FaultScript& script) {
   script.events.push_back(late);
 }
 
-// A user gives up while others have the sum, or have not got it, and the owner is lost.
+// A user gives up while others have the sum, or do not have it, and the owner is lost.
 void GivenUp(Dice& dice, FaultScript& script) {
   MakeLarge(dice, script);
   static constexpr Moment kMoments[] = {Moment::kAnswerArrived, Moment::kPushArrived,
@@ -104,7 +104,7 @@ void GivenUp(Dice& dice, FaultScript& script) {
   }
 }
 
-// The answer to one worker is held up while another one goes on, gives the next round up, and then
+// The answer to one worker is late. Another worker goes on and gives the next round up, and then
 // the owner is lost.
 void AnswerWithheld(Dice& dice, FaultScript& script) {
   MakeLarge(dice, script);
@@ -128,9 +128,9 @@ void AnswerWithheld(Dice& dice, FaultScript& script) {
   end.told = true;
 }
 
-// The answer to one worker is held up while the others go on and disagree about the next round;
-// then its connection breaks, or the owner is lost. Nobody else goes: of what a worker meant that
-// is gone, some may have heard and others not.
+// The answer to one worker is late while the others go on and disagree about the next round. Then
+// its connection breaks, or the owner is lost. No other member goes, because some members may know
+// the spec of a lost worker and others not.
 void Disagreed(Dice& dice, FaultScript& script) {
   MakeLarge(dice, script);
   script.events.clear();
@@ -154,7 +154,7 @@ void Disagreed(Dice& dice, FaultScript& script) {
   add(kEnds[dice.Below(3)], dice.Between(milliseconds(1), milliseconds(40))).told = true;
 }
 
-// Somebody is left behind while it works, and goes on in its old view for a while.
+// A member is left behind while it works, and goes on in its old view for a while.
 void Zombie(Dice& dice, FaultScript& script) {
   MakeLarge(dice, script);
   Moment moment = SomeMoment(dice);
@@ -174,7 +174,7 @@ void Zombie(Dice& dice, FaultScript& script) {
   }
 }
 
-// A worker leaves with its last answer in its hands, and the owner is lost.
+// A worker leaves right after its last answer, which only it has, and the owner is lost.
 void Leaver(Dice& dice, FaultScript& script) {
   MakeLarge(dice, script);
   uint32_t leaver = dice.Below32(Workers(script) - script.cluster.late_workers);
@@ -190,7 +190,7 @@ void Leaver(Dice& dice, FaultScript& script) {
     event.told = true;
     script.events.push_back(event);
   };
-  // It leaves after this very round; nobody else has the answer yet.
+  // The worker leaves after this round, when no other worker has the answer yet.
   uint32_t operation = static_cast<uint32_t>(dice.From(1, 8));
   if (dice.OneIn(2)) {
     script.events.front().moment = Moment::kAnswerArrived;
@@ -207,8 +207,8 @@ void Leaver(Dice& dice, FaultScript& script) {
   if (dice.OneIn(3)) add(static_cast<Fault>(dice.Below(kAnyJobFaultCount)));
 }
 
-// A piece comes to this server, goes home, and comes back while one member hears of nothing. What
-// that member had pushed is gone.
+// A piece comes to this server, goes home, and comes back, while one member learns nothing of it.
+// The push of that member is lost.
 void MovedWhileAway(Dice& dice, FaultScript& script) {
   MakeLarge(dice, script);
   uint32_t all = Workers(script) - script.cluster.late_workers;
@@ -227,8 +227,9 @@ void MovedWhileAway(Dice& dice, FaultScript& script) {
   Add(script, trigger, Fault::kKillServer, moving, gone, dice).lasts = kForEver;
 }
 
-// All but one know that a round is stable. A push of the next one is with the new owner, and what
-// its sender knows is still on its way, when the one that is behind tells that owner the verdict.
+// All workers but one know that a round is stable. The new owner has a push of the next round, and
+// the knowledge of the push's sender is still on its way. Then the worker that is behind tells the
+// new owner the verdict.
 void VerdictAfterPush(Dice& dice, FaultScript& script) {
   MakeTwoServers(dice, script.cluster);
   MakeOneTensor(dice, script);
@@ -249,7 +250,7 @@ void VerdictAfterPush(Dice& dice, FaultScript& script) {
       dice.Between(milliseconds(30), milliseconds(160));
   FaultEvent& end = Add(script, trigger, Fault::kKillServer, 0, dies, dice);
   end.target = Target::kHere;
-  end.lasts = kForEver;  // a successor would have all said again
+  end.lasts = kForEver;  // all workers would repeat their messages to a successor
   for (uint32_t w = 0; w < Workers(script); ++w) {
     for (uint32_t shard = 0; w != behind && shard < Shards(script); ++shard) {
       FaultEvent& jitter = Add(script, trigger, Fault::kJitter, w, dies, dice);
@@ -259,8 +260,8 @@ void VerdictAfterPush(Dice& dice, FaultScript& script) {
   }
 }
 
-// One worker has the first sum and hears of no view; the others have not got it, and one of them
-// gives it up at the new owner.
+// One worker has the first sum and learns of no view. The others do not have the sum, and one of
+// them gives it up at the new owner.
 void SumInOneHand(Dice& dice, FaultScript& script) {
   MakeLarge(dice, script);
   MakeOneTensor(dice, script);

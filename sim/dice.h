@@ -1,4 +1,4 @@
-// What random scripts are made with.
+// The dice with which random scripts are made.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ class Dice {
   std::mt19937_64 random_;
 };
 
-// How many lanes the workers have and how late their mail is; with dice of their own, so that the
-// same seeds play the same otherwise. A third of them play a worker of one lane and no late mail.
+// Rolls the number of lanes and the delay of mail, with dice of their own, so that the seeds
+// otherwise keep their schedules. A third of the seeds have workers of one lane and no late mail.
 inline void RollLanes(uint64_t seed, ClusterOptions& cluster) {
   Dice dice(seed ^ 0x1a4e5);
   if (dice.OneIn(3)) return;

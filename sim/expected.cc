@@ -11,7 +11,7 @@
 namespace byteps::sim {
 namespace {
 
-// From each rank, the rows for this one.
+// Returns the rows for this rank, from each rank.
 std::vector<std::byte> ExpectedOfAlltoall(const Script& script, uint64_t seed,
                                           const std::vector<uint32_t>& ranks, size_t place,
                                           uint32_t tensor, uint32_t round) {
@@ -53,7 +53,8 @@ std::vector<std::byte> ExpectedOf(const Script& script, uint64_t seed, uint32_t 
   auto workers = static_cast<uint32_t>(ranks.size());
   std::vector<std::vector<std::byte>> inputs;
   for (uint32_t w : ranks) inputs.push_back(InputOf(script, seed, w, tensor, round));
-  // A worker pushes what all its ranks bring; results that are dealt out are dealt to ranks.
+  // A worker pushes the contributions of all its ranks; results that are dealt out are dealt to
+  // ranks.
   Processes processes(script.cluster.processes, script.cluster.worker_hosts.size());
   uint32_t all_ranks = 0;
   uint32_t ranks_before = 0;

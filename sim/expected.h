@@ -1,4 +1,4 @@
-// What workers bring to the operations of a script, and what must come out.
+// Computes the inputs of a script's operations, and the expected results.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,11 @@
 
 namespace byteps::sim {
 
-// Any bytes are legal inputs; they depend on the seed, on who, what and when only.
+// Returns an input. Any bytes are legal; they depend only on the arguments.
 std::vector<std::byte> InputOf(const Script& script, uint64_t seed, uint32_t worker,
                                uint32_t tensor, uint32_t round);
 
-// The result of a worker that takes part, when all who do agree.
+// Returns the result of a worker that takes part, if all workers that do agree.
 std::vector<std::byte> ExpectedOf(const Script& script, uint64_t seed, uint32_t worker,
                                   uint32_t tensor, uint32_t round);
 

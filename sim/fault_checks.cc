@@ -1,4 +1,4 @@
-// What must hold of results, and at rest.
+// Checks results, and the state at rest.
 #include <algorithm>
 #include <bit>
 
@@ -55,7 +55,7 @@ void Play::CheckReduction(const Played& played) {
   }
 }
 
-// A worker that came later may be the root, when the first one is gone.
+// A worker that came later may be the root, if the first one is gone.
 void Play::CheckBroadcast(const Played& played) {
   for (uint64_t value : played.result) {
     bool right = std::has_single_bit(value % kTagUnit) &&
@@ -64,8 +64,8 @@ void Play::CheckBroadcast(const Played& played) {
   }
 }
 
-// The rows of a subset of the workers, each complete, rank after rank: a worker that came later may
-// have the rank of one that is gone.
+// Checks that the result has the rows of a subset of the workers, each complete, rank after rank. A
+// worker that came later may have the rank of one that is gone.
 void Play::CheckGathered(const Played& played) {
   const FaultTensor& tensor = script_.tensors[played.tensor];
   uint64_t seen = 0;
@@ -88,7 +88,7 @@ void Play::CheckGathered(const Played& played) {
   }
 }
 
-// All members have the same bits, the same receipt, or the same error.
+// Checks that all members have the same bits and the same receipt, or the same error.
 void Play::CheckAgreement(const Played& played) {
   if (!Agrees(played.worker)) return;
   for (const Played* other : done_[{played.tensor, played.round}]) {
@@ -109,8 +109,9 @@ void Play::CheckAllAgreements() {
   }
 }
 
-// Nobody is given up without a reason. Of two that cannot talk to each other a worker may have to
-// go because of a server; who is asked whether it lives may be heard too late over a slow link.
+// Checks that the job gives up no member without a reason. If a worker and a server cannot talk to
+// each other, the worker may have to go because of the server. Over a slow link the answer of a
+// member that is asked whether it lives may come too late.
 void Play::CheckLosses() {
   Status outcome = cluster_->coordinator_outcome().value_or(Status::Ok());
   if (!outcome.ok() && !TooMuchLost()) {
@@ -132,7 +133,7 @@ bool Play::AnyPartLeaves() const {
   return false;
 }
 
-// When a contributor is gone, all its processes have heard so.
+// Checks that all processes of a contributor that is gone know it.
 void Play::CheckSiblings() {
   if (result_.violation.has_value() || TooMuchLost()) return;
   std::optional<std::string> forgotten = cluster_->ForgottenSibling();
@@ -143,7 +144,7 @@ void Play::CheckRest() {
   for (uint32_t worker = 0; worker < workers(); ++worker) {
     if (ended_[worker]) return;
   }
-  // Without a quorum nothing gets on until the job ends for want of one.
+  // Without a quorum nothing changes until the job ends for lack of one.
   bool kept = cluster_->verdicts_held() > 0 || cluster_->copies_held() > 0;
   if (kept && TooMuchLost()) cluster_->RunUntilIdle(cluster_->network().now() + kQuorumPatience);
   if (!cluster_->coordinator_outcome().value_or(Status::Ok()).ok()) return;

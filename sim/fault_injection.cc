@@ -1,4 +1,4 @@
-// Makes the faults of a script happen, and heals them.
+// Plays the faults of a script, and heals them.
 #include <utility>
 
 #include "sim/play.h"
@@ -17,14 +17,14 @@ bool IsAtNode(Fault fault) {
 
 void Play::NoteHit(const FaultEvent& event) {
   uint32_t all = workers() + cluster_->server_count();
-  // Stops and jumps of the coordinator's clock cost nobody anything.
+  // Stops of the coordinator and jumps of its clock cost no member its place, so they do not count.
   if (event.fault == Fault::kPartition && event.a == all) coordinator_hit_ = true;
   if (event.fault == Fault::kSlowLink && event.a == all) coordinator_slow_ = true;
-  // What a job reports in half a minute is reported at once here: it fills a thin link for a while.
+  // The workers send here at once the reports of half a minute, which fill a thin link for a while.
   const ClusterOptions& cluster = script_.cluster;
   bool thin = cluster.host_links[cluster.coordinator_host] < kThinLink;
   if (event.fault == Fault::kMove && thin) coordinator_slow_ = true;
-  // Who finds the one that has fewer members may be left behind, or lose its job.
+  // A node that finds the coordinator with fewer members may be left behind, or lose its job.
   if (event.fault == Fault::kRival) coordinator_hit_ = true;
   auto hit = [&](uint32_t node) {
     bool late = node < workers() && node >= cluster_->first_workers();

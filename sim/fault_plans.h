@@ -1,4 +1,4 @@
-// Faults that come together, at instants that the protocol chooses.
+// Plans faults that come together, at instants that the protocol chooses.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace byteps::sim {
 
-// Two kinds close together: `pair` counts through all of them.
+// Plans two kinds of faults close together; `pair` counts through all pairs.
 void PlanPair(Dice& dice, uint64_t pair, FaultScript& script);
 
-// One of the histories in which a mistake of the protocol would do harm. May change the script's
-// cluster, too.
+// Plans one of the histories in which a mistake of the protocol would do harm. May change the
+// script's cluster, too.
 void PlanHistory(Dice& dice, FaultScript& script);
 
 }  // namespace byteps::sim

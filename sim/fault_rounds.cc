@@ -1,4 +1,5 @@
-// Rounds that not everybody takes part in: process sets, results that differ by rank, joins.
+// Rounds in which not all workers take part, or whose results differ by rank: process sets, joins
+// and others.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -9,7 +10,8 @@
 
 namespace byteps::sim {
 
-// The round of the join has this number, for all: what a worker misses comes before it.
+// Returns the round after `round`. The round of the join has the same number for all workers; the
+// rounds that a worker misses come before it.
 uint32_t Play::RoundAfter(uint32_t worker, uint32_t round) const {
   if (!HasJoin() || round >= script_.rounds) return round + 1;
   return round + 1 >= script_.join_after[worker] ? script_.rounds : round + 1;
@@ -32,9 +34,9 @@ bool Play::TakesPart(uint32_t worker, uint32_t round, const FaultTensor& tensor)
   return std::find(ranks.begin(), ranks.end(), carrier) != ranks.end();
 }
 
-// Process p stands for 2^p and the tag of the round in every element, so a sum names its members
-// and its round. A carrier reduces what its contributor's processes of the set bring; of other
-// operations they bring nothing.
+// Process p contributes 2^p and the tag of the round to every element, so a sum names its members
+// and its round. A carrier sums the values of its contributor's processes in the set; to other
+// operations these bring nothing.
 uint64_t Play::ValueOf(const Played& played) const {
   const FaultTensor& tensor = script_.tensors[played.tensor];
   uint32_t carrier = processes().CarrierOf(played.worker);
@@ -58,12 +60,13 @@ std::vector<uint32_t> Play::MembersOf(const Played& played, const protocol::Outc
   return members;
 }
 
-// How many rows of an allgather or alltoall a worker brings, `to` a worker.
+// Returns the number of rows of an allgather or alltoall that worker `worker` brings for worker
+// `to`.
 uint64_t Play::RowsFrom(uint32_t worker, uint32_t to, uint32_t round, wire::Op op) {
   return op == wire::Op::kAllgather ? 1 + (worker + round) % 3 : (worker + 2 * to + round) % 3;
 }
 
-// The first and the end of a worker's elements of a reducescatter.
+// Returns the first and the end of a worker's elements of a reducescatter.
 std::pair<size_t, size_t> Play::ShareOf(const Played& played) const {
   const FaultTensor& tensor = script_.tensors[played.tensor];
   std::vector<uint32_t> ranks = RanksOf(tensor);
@@ -73,7 +76,7 @@ std::pair<size_t, size_t> Play::ShareOf(const Played& played) const {
           operations::RowsBefore(tensor.elements, place + 1, ranks.size())};
 }
 
-// What a sum of everybody does not need.
+// Sets the fields that a sum of all workers does not need.
 void Play::CompleteOperation(Played& played, uint64_t value, protocol::Operation& operation) const {
   const FaultTensor& tensor = script_.tensors[played.tensor];
   operation.spec.group = tensor.group;
@@ -111,7 +114,8 @@ void Play::TakeResult(Played& played, const protocol::Outcome& outcome) const {
   }
 }
 
-// Members that have joined are counted, too; how many these are the receipt does not say.
+// An average also counts members that have joined, and the receipt does not tell how many these
+// are. So the check tries all possible counts.
 void Play::CheckAverage(const Played& played, uint64_t sum) {
   size_t least = played.members.size();
   size_t most = least;

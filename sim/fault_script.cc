@@ -1,4 +1,4 @@
-// Random scripts of faults, and in words.
+// Makes random scripts of faults, and describes scripts in words.
 #include <algorithm>
 
 #include "sim/contributor_plans.h"
@@ -25,8 +25,8 @@ FaultTensor RandomTensor(Dice& dice) {
   return tensor;
 }
 
-// Process sets, and a join. Not together with workers that come later: who gets which part of a
-// result is known here only while the workers stay the same.
+// Adds process sets and a join, but not to jobs with late workers: the oracle knows the parts of a
+// result only while the workers stay the same.
 void AddRounds(Dice& dice, FaultScript& script) {
   auto workers = static_cast<uint32_t>(script.cluster.worker_hosts.size());
   if (script.cluster.late_workers > 0) {
@@ -45,7 +45,7 @@ void AddRounds(Dice& dice, FaultScript& script) {
     }
     script.cluster.groups.push_back(std::move(ranks));
   }
-  // The first tensor is everybody's, so that all have something to do.
+  // All workers use the first tensor, so that all have something to do.
   for (size_t t = 1; t < script.tensors.size(); ++t) {
     FaultTensor& tensor = script.tensors[t];
     bool of_set = !script.cluster.groups.empty() && tensor.op != wire::Op::kBroadcast;
@@ -64,7 +64,7 @@ void AddRounds(Dice& dice, FaultScript& script) {
   }
 }
 
-// Hosts, links and latencies.
+// Rolls hosts, links and latencies.
 void BuildCluster(Dice& dice, ClusterOptions& cluster) {
   auto workers = static_cast<uint32_t>(dice.From(2, 4));
   auto servers = static_cast<uint32_t>(dice.From(1, 3));
@@ -95,7 +95,7 @@ void BuildCluster(Dice& dice, ClusterOptions& cluster) {
   }
 }
 
-// Most jobs have too few servers for it.
+// Adds moves of pieces. Most jobs have too few servers for moves, so half of these jobs get two.
 void AddMoves(Dice& dice, FaultScript& script) {
   if (dice.OneIn(2)) MakeTwoServers(dice, script.cluster);
   for (uint64_t i = dice.From(1, 3); i > 0; --i) {

@@ -1,4 +1,4 @@
-// Smaller scripts that still break a rule.
+// Finds smaller scripts that still break a rule.
 #include "sim/faults.h"
 
 namespace byteps::sim {
@@ -6,7 +6,7 @@ namespace byteps::sim {
 FaultScript ShrinkFaults(FaultOptions options) {
   options.log = nullptr;
   FaultScript best = options.script.has_value() ? *options.script : WriteFaults(options.seed);
-  // Of the same kind: what a smaller script does wrong in another way is another mistake.
+  // The violation must be of the same kind, because another kind is another mistake.
   auto kind = [](const std::string& text) {
     size_t begin = text.find_first_not_of("0123456789 ");
     return text.substr(begin, text.find(' ', begin) - begin);
@@ -26,7 +26,7 @@ FaultScript ShrinkFaults(FaultOptions options) {
       smaller.push_back(best);
       smaller.back().events.erase(smaller.back().events.begin() + static_cast<ptrdiff_t>(i));
     }
-    // The ranks disagree about the first one.
+    // The first tensor stays if the ranks disagree, because they disagree about it.
     uint32_t first = best.disagreement.has_value() ? 1 : 0;
     for (uint32_t t = first; t < best.tensors.size() && best.tensors.size() > 1; ++t) {
       smaller.push_back(best);

@@ -9,7 +9,7 @@
 namespace byteps::sim {
 namespace {
 
-// By then everything has healed and everybody has finished, or hangs.
+// By then everything has healed, and a worker that has not finished hangs.
 constexpr Duration kLimit = seconds(90);
 constexpr Duration kRest = milliseconds(100);  // for acknowledgements and news of stability
 
@@ -53,14 +53,14 @@ protocol::Operation Play::OperationOf(Played& played, protocol::OperationId id) 
   protocol::Operation operation;
   operation.id = id;
   operation.name = "t" + std::to_string(played.tensor);
-  // Where ranks let go of what is idle, a name rests in every other round.
+  // If ranks let go of idle tensors, a name rests in every other round.
   const bool rests = script_.cluster.idle_operations > 0 && tensor.op != wire::Op::kJoin;
   if (rests && played.round % 2 == 1) operation.name += "'";
   operation.spec.op = tensor.op;
   operation.spec.dtype = tensor.op == wire::Op::kAverage ? DataType::kFloat64 : DataType::kInt64;
   operation.spec.atomic = tensor.atomic;
   operation.spec.shape = {static_cast<int64_t>(tensor.elements)};
-  // Every other name stands for another tensor by and by, as large as before.
+  // Every other name has a tensor of another shape from time to time, with the same size.
   if (played.tensor % 2 == 1) operation.spec.shape.resize(1 + played.round % 3, 1);
   if (Disagrees(played) && script_.disagreement->worker == played.worker) {
     bool real = operation.spec.dtype == DataType::kFloat64;
@@ -70,7 +70,7 @@ protocol::Operation Play::OperationOf(Played& played, protocol::OperationId id) 
   return operation;
 }
 
-// The user reads the result and uses the memory for something else at once.
+// Reads the result, and at once uses the memory for something else, as a user may.
 void Play::OnComplete(uint32_t worker, protocol::OperationId id) {
   Played& played = played_.at(id);
   const Completion& completion = cluster_->completions(worker).at(id);
@@ -92,7 +92,7 @@ void Play::OnComplete(uint32_t worker, protocol::OperationId id) {
   if (--open_[worker] == 0) AfterRound(worker);
 }
 
-// An error of one operation leaves the job usable; an end of the job does not.
+// Goes on after an error of one operation, and stops after the end of the job.
 void Play::OnError(const Played& played) {
   uint32_t worker = played.worker;
   wire::Op op = script_.tensors[played.tensor].op;
@@ -109,7 +109,7 @@ void Play::OnError(const Played& played) {
                   played.status.message().find("has left the job") != std::string::npos;
   if (!aborted && !lost_part && !has_joined && !has_left && !disagrees) ended_[worker] = true;
   if (has_left && op == wire::Op::kJoin) {
-    ended_[worker] = true;  // it does not know which rounds it has missed, and begins no other one
+    ended_[worker] = true;  // the worker does not know which rounds it has missed, so it stops
     return;
   }
   if (ended_[worker] && !TooMuchLost() && !cluster_->evicted(worker) && !finished_[worker]) {
@@ -131,8 +131,8 @@ void Play::AfterRound(uint32_t worker) {
   }
 }
 
-// A sync point is over, or a worker has been let in there: others may have passed the next one by
-// the time it hears of it.
+// Lets a worker go on after a sync point, or after it was let in there. Other workers may have
+// passed the next sync point before it learns that.
 void Play::GoOn(uint32_t worker, uint32_t generation) {
   if (started_[worker] && !syncs_[worker]) {
     return Violation("a generation begins while worker " + std::to_string(worker) +
@@ -146,7 +146,8 @@ void Play::GoOn(uint32_t worker, uint32_t generation) {
   SubmitRound(worker, sync_next_[worker]);
 }
 
-// The members that still wait at the sync point where a worker is let in; it hears of it first.
+// Returns the next round of the members that still wait at the sync point where a worker is let in,
+// because the new worker may learn of the generation first.
 uint32_t Play::RoundOfOthers() const {
   uint32_t next = 0;
   for (uint32_t worker = 0; worker < workers(); ++worker) {
@@ -155,7 +156,7 @@ uint32_t Play::RoundOfOthers() const {
   return next;
 }
 
-// Rule 14, or a member that nobody can tell from a dead one.
+// Returns whether so many members are lost, or look lost, that rule 14 may end the job.
 bool Play::TooMuchLost() const {
   if (coordinator_hit_) return true;
   auto workers_end = hit_.begin() + static_cast<ptrdiff_t>(cluster_->first_workers());
@@ -200,7 +201,7 @@ void Play::Begin() {
     started_[worker] = true;
     SubmitRound(worker, 0);
   }
-  // A job that has not begun waits for whoever is missing; faults are counted from its beginning.
+  // A job that has not begun waits for missing processes, so faults count from its beginning.
   auto begun = [&] {
     auto views = cluster_->views();
     auto in = std::count_if(views.begin(), views.end(), [](auto* view) { return view->epoch > 0; });
@@ -227,7 +228,7 @@ FaultResult Play::Run() {
   while (!AllDone() && !result_.violation.has_value() && cluster_->violations().empty() &&
          cluster_->network().now() < limit && cluster_->Step()) {
   }
-  waiting_.clear();  // what has not come by now comes no more
+  waiting_.clear();  // faults that have not come by now do not come
   result_.virtual_seconds = ToSeconds(cluster_->network().now().time_since_epoch());
   Finish();
   result_.rest_seconds =
@@ -241,7 +242,8 @@ void Play::Finish() {
   if (result_.violation.has_value()) return;
   bool over = !cluster_->coordinator_outcome().value_or(Status::Ok()).ok();
   for (uint32_t worker = 0; worker < workers(); ++worker) {
-    // Between two operations a user hears of the end with the next one, which is refused.
+    // Between two operations a user learns of the job's end by the next operation, which is
+    // refused.
     if (over && TooMuchLost() && !finished_[worker]) ended_[worker] = true;
     if (Counts(worker) && !finished_[worker]) {
       Violation("hang: worker " + std::to_string(worker) + " is in round " +
@@ -249,7 +251,7 @@ void Play::Finish() {
     }
     result_.ended_early = result_.ended_early || ended_[worker];
   }
-  // What is still broken heals, then everything comes to rest.
+  // Remaining faults heal, and then everything comes to rest.
   cluster_->RunUntilIdle(std::max(cluster_->network().now(), last_ + seconds(2)) + kRest);
   if (!result_.violation.has_value()) CheckRest();
   CheckSiblings();

@@ -1,6 +1,6 @@
-// Jobs in which everything goes wrong, from a seed: processes die, freeze and come back, links are
-// cut, partitioned, slow, clocks jump. The oracle knows from the bits of every result whose
-// contributions are in it, and of which round. docs/membership.md says what must hold.
+// Jobs with all kinds of faults, from a seed: processes die, freeze and come back, links are cut,
+// partitioned or slow, clocks jump. The oracle sees in the bits of every result which contributions
+// are in it, and from which round. docs/membership.md has the rules.
 #pragma once
 
 #include <cstdint>
@@ -40,11 +40,11 @@ inline constexpr int kFaultCount = 21;
 inline constexpr int kAnyJobFaultCount = 19;  // those before kRival
 const char* NameOf(Fault fault);
 
-// Whom a fault that waits for a moment hits: the one it names, one that has part in the moment, or
-// the next one after that.
+// The target of a fault that waits for a moment: the node that it names, a node that takes part in
+// the moment, or the node after that.
 enum class Target : uint8_t { kNamed, kHere, kNext };
 
-// A process that ends and of which no other one takes the place.
+// The duration of a fault after which no other process takes the place.
 inline constexpr Duration kForEver = std::chrono::hours(1000);
 
 struct FaultEvent {
@@ -57,7 +57,7 @@ struct FaultEvent {
   uint32_t c = 0;
   uint32_t process = 0;  // of a worker, modulo how many it has
   bool told = false;     // the launcher tells the coordinator of the end of the process
-  // The `nth` time that this happens (to worker `by`, if it is not kNobody).
+  // The fault waits for the `nth` time of this moment (at worker `by`, if it is not kNobody).
   Moment moment = Moment::kBegin;
   uint32_t nth = 1;
   uint32_t by = kNobody;
@@ -72,7 +72,7 @@ struct FaultTensor {
   uint32_t group = 0;  // process set
 };
 
-// In this round one worker means something else by a name than the others.
+// In this round one worker uses another spec for a name than the others.
 struct Disagreement {
   uint32_t worker = 0;
   uint32_t tensor = 0;
@@ -86,12 +86,12 @@ struct FaultScript {
   std::vector<Duration> pause;               // of each worker, between rounds
   std::vector<std::vector<uint32_t>> order;  // of submission, by worker
   uint32_t sync_every = 0;                   // rounds; 0: no sync points
-  // With a tensor that is a join: after so many rounds each worker has no more data. When all have
-  // joined they play kRoundsAfterJoin more.
+  // If a tensor is a join: the number of rounds after which each worker has no more data. When all
+  // have joined, they play kRoundsAfterJoin more.
   std::vector<uint32_t> join_after;
   std::vector<FaultEvent> events;
   std::optional<Disagreement> disagreement;
-  // Longer no operation takes that ends well; zero: nobody looks.
+  // The longest time of an operation that ends well; zero: the oracle does not check it.
   Duration others_wait_max = Duration::zero();
 };
 
@@ -118,7 +118,7 @@ struct FaultResult {
 FaultScript WriteFaults(uint64_t seed);
 std::string Describe(const FaultScript& script);
 FaultResult RunFaults(const FaultOptions& options);
-// The smallest script that still breaks a rule.
+// Returns the smallest script that still breaks a rule.
 FaultScript ShrinkFaults(FaultOptions options);
 
 }  // namespace byteps::sim

@@ -1,5 +1,5 @@
-// What travels on the virtual network, and a pool that frames come from: a large job has hundreds
-// of thousands of them on their way.
+// The frames of the virtual network, and their pool: a large job has hundreds of thousands of
+// frames on their way.
 #pragma once
 
 #include <cstdint>
@@ -40,17 +40,19 @@ struct Frame {
   FrameId id = kNoFrame;    // its place in the pool
   FrameId next = kNoFrame;  // behind it in a queue
   wire::DataHeader header;  // push, answer, verdict, abort; of small frames only a number
-  // Control message, pieces of a want, bitmap, reason; of a payload what MakeData carries.
+  // The control message, pieces of a want, bitmap or reason; for a payload the bytes that MakeData
+  // carries.
   std::vector<std::byte> bytes;
 
-  // Higher ones leave first. What carries no payload overtakes what does.
+  // Returns the urgency; higher ones leave first. Frames without a payload overtake frames with
+  // one.
   int64_t urgency() const {
     bool data = type == FrameType::kPush || type == FrameType::kAnswer;
     return data ? header.priority : INT64_MAX;
   }
 };
 
-// One thread. Frames stay where they are until they are given back; a new one is not cleared.
+// One thread. A frame stays at its place until it is given back. A new one is not cleared.
 class FramePool {
  public:
   Frame& Take();
@@ -64,33 +66,35 @@ class FramePool {
 };
 
 void MakeControl(Frame& frame, const wire::Message& message);
-// `carry_bytes`: the payload too. Without, it has what the protocol decides by, which is the
-// receipt or the errors, and only the length of a tensor's bytes.
+// Makes a frame with a data header. `carry_bytes`: with the payload. Without it the frame has the
+// parts by which the protocol decides, the receipt or the errors, and only the length of a tensor's
+// bytes.
 void MakeData(Frame& frame, FrameType type, const wire::DataHeader& header, ConstByteSpan payload,
               bool carry_bytes);
 void MakeWant(Frame& frame, const std::vector<wire::PieceRef>& pieces);
-// A frame of references; `epoch` for a have.
+// Makes a have frame.
 void MakeHave(Frame& frame, uint64_t epoch, const std::vector<wire::HeldPiece>& pieces);
-// `push` is the header of the push that it stands for.
+// Makes an abort in place of the push with this header.
 void MakeAbort(Frame& frame, const wire::DataHeader& push, const std::string& why);
-// Its bytes are the bitmap.
+// Makes the frame of a process set, whose bytes are the bitmap.
 void MakeGroup(Frame& frame, const wire::Progress& number, const std::vector<Slot>& slots);
-// A frame that is only a header: ack, stable, resync, joined, hello, welcome.
+// Makes a frame that is only a header: ack, stable, resync, joined, hello, welcome.
 void MakeSmall(Frame& frame, FrameType type, const wire::DataHeader& header);
 
-// What the receiver decodes. REQUIRES: a frame of that kind.
+// Decode a frame for the receiver. REQUIRES: a frame of that kind.
 wire::Message MessageOf(const Frame& frame);
 wire::DataHeader HeaderOf(const Frame& frame);
 std::vector<wire::PieceRef> PiecesOf(const Frame& frame);
 std::vector<wire::HeldPiece> HeldOf(const Frame& frame);
 std::string TextOf(const Frame& frame);  // of an abort
 
-// A payload arrives in two parts: a connection that is lost between them leaves half of it behind.
-// An empty place takes nothing, and what is not carried stays as it was.
+// Copy a payload, which arrives in two parts: a connection that is lost between them leaves half of
+// it behind. An empty place takes nothing, and bytes that the frame does not carry leave the place
+// unchanged.
 void TakeFirstPart(const Frame& frame, ByteSpan place);
 void TakeRest(const Frame& frame, ByteSpan place);
 
-// For the event log.
+// Describes a frame for the event log.
 std::string Describe(const Frame& frame);
 
 }  // namespace byteps::sim

@@ -1,5 +1,5 @@
-// Histories in which a mistake of the protocol would do harm, each written into a script. May
-// change the script's cluster, too.
+// Histories in which a mistake of the protocol would do harm. Each function writes one into a
+// script, and may change the script's cluster, too.
 #pragma once
 
 #include "sim/dice.h"
@@ -7,7 +7,7 @@
 
 namespace byteps::sim {
 
-// Of rounds and their owners: data_histories.cc.
+// Histories of rounds and their owners: data_histories.cc.
 void OwnerLost(Dice& dice, FaultScript& script);
 void StableForSome(Dice& dice, FaultScript& script);
 void MovedAndBack(Dice& dice, FaultScript& script);
@@ -20,7 +20,7 @@ void MovedWhileAway(Dice& dice, FaultScript& script);
 void VerdictAfterPush(Dice& dice, FaultScript& script);
 void SumInOneHand(Dice& dice, FaultScript& script);
 
-// Of views and coordinators: control_histories.cc.
+// Histories of views and coordinators: control_histories.cc.
 void Interregnum(Dice& dice, FaultScript& script);
 void LateMajority(Dice& dice, FaultScript& script);
 void Overtaken(Dice& dice, FaultScript& script);

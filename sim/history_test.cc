@@ -1,4 +1,4 @@
-// The histories that docs/membership.md draws: the seed that stands beside each one plays it.
+// The histories that docs/membership.md draws. The seed beside each history plays it.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -15,9 +15,9 @@
 namespace byteps::sim {
 namespace {
 
-// What must stand in the log, in this order. In a line `*` is any text, `#` any number, `$` the
-// same piece and round in the whole history, A and B two workers, S and T any numbers. A line that
-// begins with "not " must not come before the next one does.
+// The lines that the log must have, in this order. In a line `*` is any text, `#` any number, `$`
+// the same piece and round in the whole history, A and B two workers, S and T any numbers. A line
+// that begins with "not " must not come before the next line.
 using History = std::vector<std::string_view>;
 
 const std::map<char, History>& Histories() {
@@ -68,7 +68,7 @@ const std::map<char, History>& Histories() {
   return kHistories;
 }
 
-// What the letters of a history stand for.
+// The meanings of a history's letters.
 using Bound = std::map<char, std::string>;
 
 std::optional<size_t> LengthOf(char word, std::string_view text) {
@@ -89,7 +89,7 @@ bool MayStandFor(char word, const std::string& value, const Bound& bound) {
   return rival == bound.end() || rival->second != value;
 }
 
-// Whether `text` begins as `line` says; letters that were free are bound.
+// Returns whether `text` begins as `line` says, and binds letters that were free.
 bool Begins(std::string_view text, std::string_view line, Bound& bound) {
   for (; !line.empty(); line.remove_prefix(1)) {
     char word = line.front();
@@ -158,7 +158,8 @@ bool Plays(uint64_t seed, const History& history) {
   return !replay.violation.has_value() && Plays(replay.log, 0, history, 0, {});
 }
 
-// For whoever has changed what the seeds play: one that does, with a short log if there is one.
+// Finds another seed that plays the history, for a change of the seeds' schedules; one with a short
+// log if possible.
 std::string AnotherSeed(const History& history) {
   constexpr size_t kShort = 300;
   std::optional<uint64_t> best;

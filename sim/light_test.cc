@@ -1,4 +1,4 @@
-// A job of which the network carries lengths and no tensors.
+// Tests jobs in which the network carries only the lengths of tensors.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -14,10 +14,10 @@ constexpr uint32_t kWorkers = 4;
 constexpr uint32_t kServers = 4;
 constexpr size_t kElements = 2'000'000;
 
-// Some workers take the answer of a piece's former owner, and others drop it, because the view that
-// moves the piece comes first. The former tell the new owner the verdict. If its receipt does not
-// arrive, the new owner reads one in which the others are not: it takes the verdict for stable, and
-// answers their pushes never.
+// Some workers take the answer of a piece's former owner. The others drop it, because the view that
+// moves the piece comes first. The first group tells the new owner the verdict. If the verdict's
+// receipt did not arrive, the new owner would read one without the others: it would take the
+// verdict for stable, and never answer their pushes.
 TEST(LightClusterTest, PiecesMoveWhileTheyAreUnderWay) {
   protocol::KernelArithmetic arithmetic;
   ClusterOptions options;

@@ -16,10 +16,11 @@ namespace {
 constexpr size_t kElements = 4'000'000;
 constexpr double kTensorBytes = 4.0 * kElements;
 constexpr double kRatioMax = 1.06;
-// Of a link that becomes faster the way up is long (decision 28): it is shown and not judged.
+// The rates of one server's link. A job takes long to use a link that becomes faster (decision 28),
+// so the program shows that part and does not judge it.
 constexpr double kParts[] = {0.5, 0.25, 1.0};
 
-// A job whose steps are all alike, and the rate of one server's link.
+// Plays a job of equal steps, and sets the rate of one server's link.
 class Steps {
  public:
   explicit Steps(const LinksOptions& options)
@@ -33,7 +34,7 @@ class Steps {
     cluster_.Start();
   }
 
-  // The time of each of the next steps.
+  // Returns the time of each of the next steps.
   std::vector<double> Run(double part) {
     cluster_.faults().SlowLink(options_.workers, part);
     std::vector<double> seconds;
@@ -50,11 +51,11 @@ class Steps {
     return seconds;
   }
 
-  // Every result was right.
+  // Returns whether every result was right.
   bool IsSound() const { return sound_ && cluster_.violations().empty(); }
 
  private:
-  // "dealt", or the percents of the servers and since which epoch.
+  // Returns "dealt", or the percents of the servers and the epoch that placed them.
   std::string Placement() const {
     const wire::View& view = *cluster_.views().front();
     if (view.placed == 0) return "dealt";

@@ -1,4 +1,4 @@
-// How fast the placement follows links that nobody has declared, in virtual time.
+// Shows how fast the placement follows links without a declared rate, in virtual time.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@ struct LinksOptions {
   uint32_t steps = 12;  // of each rate
 };
 
-// One server's link has a half, then a quarter, and then all of the rate again. Prints the time of
-// every step over the least possible one; returns 1 if the last step with a slow link is above
-// 1.06.
+// Gives one server's link a half, then a quarter, and then all of the rate again. Prints the time
+// of every step divided by the least possible one. Returns 1 if the last step with a slow link is
+// above 1.06.
 int RunLinks(const LinksOptions& options);
 
 }  // namespace byteps::sim

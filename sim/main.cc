@@ -60,7 +60,7 @@ class EventLog {
   std::deque<std::string> last_;
 };
 
-// `whole`: the log of the seed's own script too, not only of the shrunk one.
+// `whole`: print the log of the seed's own script, too, and not only of the shrunk one.
 int RunOne(const Arguments& arguments, bool whole) {
   EventLog log;
   ScenarioOptions options;
@@ -113,7 +113,7 @@ struct Totals {
   std::atomic<uint64_t> ended_early{0};
 };
 
-// How often each fault was played, and each two in one job.
+// Counts how often each fault was played, and each pair of faults in one job.
 struct Table {
   void Add(const FaultResult& result) {
     std::lock_guard lock(mutex);

@@ -63,7 +63,7 @@ void MemberControl::OnFrame(ConnectionId connection, const Frame& frame) {
   wire::Message message = MessageOf(frame);
   protocol::Membership::Step step = membership_.OnMessage(message);
   if (step.view.has_value()) {
-    // Who hears that it is out only learns that.
+    // A member that is out of the view does not take the view.
     if (membership_.IsMember()) cluster_.OnViewInForce(incarnation_, *step.view);
     events_.on_view(*step.view);
     Note(Moment::kApplied);

@@ -1,5 +1,5 @@
-// A member's way to the coordinator: connects, and again when it is lost, greets, says that it
-// lives, and keeps the views.
+// The connection of a member to the coordinator. It connects, connects again after a loss, greets,
+// says that it lives, and keeps the views.
 #pragma once
 
 #include <functional>
@@ -25,7 +25,7 @@ class MemberControl {
     std::function<void(const Status&)> on_lost;            // none came back in time
   };
 
-  // `index` is the worker's or server's own.
+  // `index` is the number of the worker or the server.
   MemberControl(Cluster& cluster, Endpoint* owner, uint32_t index, HostId host,
                 const wire::Join& self, Events events);
 

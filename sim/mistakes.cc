@@ -17,7 +17,7 @@ Entry Of(const char* name, WorkerMistake mistake) { return {name, {.worker = mis
 Entry Of(const char* name, CoordinatorMistake mistake) { return {name, {.coordinator = mistake}}; }
 Entry Of(const char* name, MembershipMistake mistake) { return {name, {.membership = mistake}}; }
 
-// Of the sums themselves.
+// Returns the mistakes of the sums themselves.
 std::vector<Entry> Plain() {
   return {Of("none", ShardMistake::kNone),
           Of("order-of-arrival", ShardMistake::kCombineInOrderOfArrival),

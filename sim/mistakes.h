@@ -1,4 +1,4 @@
-// Deliberate mistakes by name. docs/membership.md numbers those of the failure protocol.
+// Deliberate mistakes by name. docs/membership.md numbers the mistakes of the failure protocol.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace byteps::sim {
 // REQUIRES: one of MistakeNames().
 Mistakes MistakeNamed(const std::string& name);
 std::vector<std::string> MistakeNames();
-// Those of the failure protocol.
+// Returns the names of the failure protocol's mistakes.
 std::vector<std::string> FaultMistakeNames();
 
 }  // namespace byteps::sim

@@ -6,7 +6,7 @@
 namespace byteps::sim {
 namespace {
 
-// What a connection may at least send in its turn.
+// The least number of bytes that a connection may send in its turn.
 constexpr uint32_t kPacketBytes = 1448;
 
 }  // namespace
@@ -47,7 +47,8 @@ void Network::At(Time when, const Endpoint* owner, std::function<void()> work) {
   Add(std::max(when, now_), Kind::kWork, place);
 }
 
-// Nearly always at the end: few frames are more urgent than those before them.
+// Puts a frame into the queue, nearly always at the end: few frames are more urgent than the frames
+// before them.
 void Network::Enqueue(Side& side, Frame& frame) {
   frame.next = kNoFrame;
   if (side.first == kNoFrame) {
@@ -157,7 +158,7 @@ void Network::Land(SideId side, FrameId frame, Time arrival, Time head) {
   Add(arrival, Kind::kArrived, side, frame);
 }
 
-// One event stands for all that is on its way to a host, so that few events are waiting.
+// Uses one event for all frames on their way to a host, so that few events wait.
 void Network::LandInOrder(Ring<Landing>& landing, const Landing& next, Kind kind, HostId host) {
   landing.push_back(next);
   if (landing.size() == 1) Add(next.when, kind, host);
@@ -206,7 +207,7 @@ void Network::Freeze(const Endpoint* end, bool frozen) {
   std::erase(frozen_, end);
   std::vector<Event> held = std::exchange(held_, {});
   for (Event& event : held) {
-    event.when = now_;  // before all that comes now, in the order in which it came
+    event.when = now_;  // before all later events of now, in the old order
     queue_.push(event);
   }
 }
@@ -243,7 +244,7 @@ void Network::Run(const Event& event) {
 }
 
 void Network::Deliver(const Event& event) {
-  // Not a reference: a new connection moves the sides.
+  // This is a copy, because a new connection moves the sides.
   Side side = sides_[event.side];
   ConnectionId connection = ConnectionOf(event.side);
   if (event.kind == Kind::kLost) {

@@ -1,15 +1,15 @@
 // A virtual network in virtual time: hosts with links, connections that keep order, delays from a
-// seed, and everything that goes wrong on real ones. One thread; nothing here waits.
+// seed, and the faults of real networks. One thread; nothing here blocks.
 //
-// A link carries one frame at a time in each direction at its rate; the connections of a host take
-// turns, each with at least a packet: as on a real link, a small frame costs no turn of those
-// behind it. A frame arrives one latency after it left, when the receiver's link has carried what
-// came before it, and then perhaps a random delay later: connections overtake each other, the
-// frames of one connection do not.
+// A link carries one frame at a time in each direction at its rate. The connections of a host take
+// turns, each with at least a packet, so that a small frame costs no whole turn, as on a real link.
+// A frame arrives one latency after it left, when the receiver's link has carried the frames before
+// it, and then perhaps a random delay later. Connections overtake each other; the frames of one
+// connection do not.
 //
-// A direction that is cut carries nothing, and nobody is told. What is sent there waits, as it does
-// when TCP sends again and again, and arrives after the cut has healed; the connection is lost at
-// both ends when it was cut for NetworkOptions::timeout since then.
+// A direction that is cut carries nothing, and nobody is told. Frames that are sent there wait, as
+// TCP sends again and again, and arrive after the cut has healed. Both ends lose the connection if
+// the cut lasts for NetworkOptions::timeout after the first such frame.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ namespace byteps::sim {
 using HostId = uint32_t;
 using ConnectionId = uint32_t;
 
-// One end of connections. Frames and the end of a connection are reported to it. `tag` is the
-// number that this end gave the connection.
+// One end of connections. The network reports frames and the end of a connection to it. `tag` is
+// the number that this end gave the connection.
 class Endpoint {
  public:
   virtual ~Endpoint() = default;
@@ -47,7 +47,8 @@ struct NetworkOptions {
   Duration jitter_max = Duration::zero();
   bool carry_bytes = true;  // false: of tensors only lengths (MakeData), delivered in one step
   Duration timeout = seconds(1);
-  // What was on its way when a connection was closed still arrives, up to the news of its end.
+  // If set, frames that were on their way when a connection was closed still arrive, before its end
+  // is reported.
   bool drains = false;
 };
 
@@ -62,35 +63,38 @@ class Network {
   HostId AddHost(double link_bytes_per_second);
   ConnectionId Connect(HostId from_host, Endpoint* from, uint32_t from_tag, HostId to_host,
                        Endpoint* to, uint32_t to_tag);
-  // A frame to fill and to Send; it is not cleared.
+  // Returns a frame to fill and to Send; it is not cleared.
   Frame& NewFrame() { return frames_.Take(); }
   void Send(ConnectionId connection, const Endpoint* from, Frame& frame);
-  // Frames that have not begun are dropped; both ends are told a little later, or by the timeout
-  // where nothing gets through.
+  // Closes a connection and drops frames that have not begun. Both ends are told one latency later,
+  // or after the timeout if the direction is cut.
   void Close(ConnectionId connection);
-  // The process is dead: nothing is delivered to it, its peers see their connections close.
+  // Kills a process: the network delivers nothing to it, and its peers see their connections close.
   void Kill(const Endpoint* end);
-  // A frozen process takes nothing and does nothing until it thaws.
+  // Freezes or thaws a process. A frozen process takes nothing and does nothing until it thaws.
   void Freeze(const Endpoint* end, bool frozen);
 
-  // Work of `owner`: waits while that is frozen. Null: of nobody.
+  // Runs work of `owner` at this time; the work waits while `owner` is frozen. Null: the work has
+  // no owner.
   void At(Time when, const Endpoint* owner, std::function<void()> work);
 
-  // Faults (network_faults.cc); all can be made and undone at any time.
+  // Makes faults (network_faults.cc). All can be made and undone at any time.
   void SetRate(HostId host, double bytes_per_second);
-  // Frames of this connection are this much later at most, beside the jitter of all.
+  // Makes frames of this connection later by at most this, beside the jitter of all.
   void SetJitter(ConnectionId connection, Duration jitter_max);
-  // What one end sends on this connection: end 0 made it, the other is end 1.
+  // Cuts the direction from one end of this connection, or heals it. End 0 made the connection, the
+  // other is end 1.
   void Cut(ConnectionId connection, uint32_t from_end, bool cut);
-  // Hosts of different groups are cut off from each other; empty: none is. REQUIRES: a group for
+  // Cuts hosts of different groups off from each other; empty: heals all. REQUIRES: a group for
   // each host, or none at all.
   void Partition(std::vector<uint32_t> group_by_host);
 
-  // Runs one event; false when there is none.
+  // Runs one event. Returns false if there is none.
   bool Step();
 
  private:
-  // Of a connection: side 2 * connection made it, the other one is side 2 * connection + 1.
+  // The side of a connection: side 2 * connection made it, the other one is side 2 * connection +
+  // 1.
   using SideId = uint32_t;
   struct Side {
     Endpoint* end = nullptr;
@@ -113,13 +117,13 @@ class Network {
     double bytes_per_second = 0;
     bool sending = false;
     Time receive_free{};
-    std::optional<SideId> turn;  // whose it is
+    std::optional<SideId> turn;  // the side that has the turn
     uint32_t turn_bytes = 0;     // sent in it
     Ring<SideId> line;           // sides with something to send, in turn
     Ring<Landing> landing;       // on their way to this host in order of time, without jitter
     Ring<Landing> local;         // the same, from this host
   };
-  // What is sent into a cut.
+  // Frames that were sent into a cut.
   struct Stall {
     Time since{};
     std::vector<std::pair<SideId, FrameId>> frames;  // receiving sides

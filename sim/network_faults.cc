@@ -1,4 +1,4 @@
-// What goes wrong on a network: slow links, late frames, cuts and partitions.
+// The faults of a network: slow links, late frames, cuts and partitions.
 #include <algorithm>
 #include <utility>
 
@@ -40,7 +40,7 @@ void Network::StallFrame(SideId from, FrameId frame) {
   stalls_[ConnectionOf(from)].frames.emplace_back(Peer(from), frame);
 }
 
-// From the first frame that is not acknowledged.
+// Begins to count the timeout with the first frame that is not acknowledged.
 void Network::WatchStall(ConnectionId connection) {
   auto [stall, fresh] = stalls_.try_emplace(connection);
   if (!fresh) return;
@@ -52,7 +52,8 @@ void Network::WatchStall(ConnectionId connection) {
   });
 }
 
-// In the order of their numbers: the same seed gives the same schedule.
+// Releases connections in the order of their numbers, so that the same seed gives the same
+// schedule.
 void Network::ReleaseStalls() {
   std::vector<ConnectionId> stalled;
   for (const auto& [connection, stall] : stalls_) stalled.push_back(connection);

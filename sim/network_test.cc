@@ -15,7 +15,7 @@ void MakeAck(Frame& frame, uint64_t count) {
   MakeSmall(frame, FrameType::kAck, header);
 }
 
-// Writes down what reaches it: the sender's number of each frame, and when.
+// Writes down the sender's number and the time of each frame that reaches it.
 class Listener final : public Endpoint {
  public:
   explicit Listener(const Network& network) : network_(network) {}
@@ -259,7 +259,7 @@ TEST_F(NetworkTest, AFrozenProcessHearsEverythingInOrderWhenItThaws) {
   EXPECT_EQ(right_.heard, (std::vector<uint64_t>{1, 2, 3, 4}));
 }
 
-// Lengths only: what is on its way to a host is one event, and nothing else changes.
+// Without bytes, all frames on their way to a host are one event, and nothing else changes.
 TEST(LightNetworkTest, DeliversAtTheSameTimes) {
   std::vector<Time> arrivals[2];
   for (bool carry : {false, true}) {

@@ -39,11 +39,11 @@ class Play {
   }
   uint32_t workers() const { return cluster_->worker_count(); }
   const Processes& processes() const { return cluster_->processes(); }
-  // Which process of the worker `a` it hits.
+  // Returns the process of worker `a` that the event hits.
   uint32_t ProcessOf(const FaultEvent& event) const {
     return event.a < workers() ? event.process % processes().SizeOf(event.a) : 0;
   }
-  // A member whose word about results counts.
+  // Returns whether the results of this worker count.
   bool Counts(uint32_t worker) const {
     return started_[worker] && cluster_->alive(worker) && !cluster_->evicted(worker) &&
            !ended_[worker];
@@ -88,7 +88,7 @@ class Play {
     cluster_->network().At(cluster_->network().now() + after, nullptr, std::move(work));
   }
   bool AllDone() const;
-  // Of some contributor one process may have left, and another one not yet.
+  // Returns whether one process of some contributor may have left, and another one not yet.
   bool AnyPartLeaves() const;
   static bool Reduces(wire::Op op) {
     return op == wire::Op::kSum || op == wire::Op::kAverage || op == wire::Op::kReducescatter;
@@ -109,7 +109,8 @@ class Play {
   }
   static uint64_t Tag(uint32_t tensor, uint32_t round) { return round * 8 + tensor + 1; }
 
-  // Its users say when they can do nothing but wait, and soon. Nobody may be told of a mismatch.
+  // Returns whether users soon say that they can only wait. In such a job no rank may get a
+  // mismatch.
   bool Sticks() const { return options_.seed % 4 == 0; }
 
   static constexpr Duration kOverdueAfter = milliseconds(2);
@@ -127,11 +128,11 @@ class Play {
   std::vector<bool> finished_;          // by worker: all rounds, or it left
   std::vector<bool> ended_;             // by worker: the job ended for it with an error
   std::vector<bool> leaves_;            // by worker: when its round has ended
-  std::vector<uint32_t> leaves_first_;  // by worker: which of its processes
+  std::vector<uint32_t> leaves_first_;  // by worker: the process that leaves first
   std::vector<bool> syncs_;             // by worker: it waits at a sync point
   std::vector<uint32_t> sync_next_;     // by worker: the round after its last sync point
   std::map<uint32_t, uint32_t> generation_rounds_;  // the round with which each began
-  std::vector<FaultEvent> waiting_;                 // for their moment
+  std::vector<FaultEvent> waiting_;                 // events that wait for their moment
   std::array<uint32_t, kMomentCount> moments_{};
   std::map<std::pair<Moment, uint32_t>, uint32_t> moments_of_;  // of a worker
   std::vector<bool> hit_;  // workers and servers that somebody may take for dead

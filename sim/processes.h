@@ -1,9 +1,9 @@
-// The workers of a simulated job are contributors: each has a carrier, which does what its user
-// wants and speaks with the shards, and perhaps siblings, which are members of the control plane
-// only. A carrier's contribution is that of all of them.
+// The workers of a simulated job are contributors. Each has a carrier, which carries out its user's
+// operations and talks to the shards, and perhaps siblings, which are members of the control plane
+// only. A carrier's contribution stands for all of its processes.
 //
-// Processes are numbered from worker to worker, the carrier first. Those with which the job begins
-// have these numbers as ranks; who comes later gets the rank of one that is gone.
+// Processes have numbers from worker to worker, the carrier first. The processes with which the job
+// begins have these numbers as ranks; a later one gets the rank of one that is gone.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,8 @@ namespace byteps::sim {
 
 class Processes {
  public:
-  // `sizes`: how many each of the `workers` has; one, if it is not named there.
+  // `sizes`: the number of processes of each of the `workers`; one for workers that the list does
+  // not have.
   Processes(const std::vector<uint32_t>& sizes, size_t workers) : first_(1, 0) {
     for (size_t worker = 0; worker < workers; ++worker) {
       first_.push_back(first_.back() + (worker < sizes.size() ? sizes[worker] : 1));
@@ -23,7 +24,8 @@ class Processes {
 
   uint32_t count() const { return first_.back(); }
   uint32_t SizeOf(uint32_t worker) const { return first_[worker + 1] - first_[worker]; }
-  // The number of its carrier; those of its siblings follow. REQUIRES: worker <= workers.
+  // Returns the number of the worker's carrier; its siblings' numbers follow. REQUIRES: worker <=
+  // workers.
   uint32_t CarrierOf(uint32_t worker) const { return first_[worker]; }
   bool IsCarrier(uint32_t process) const { return CarrierOf(WorkerOf(process)) == process; }
   // REQUIRES: process < count().

@@ -15,7 +15,7 @@ constexpr uint64_t kScaleTensorBytes = 100'000'000;
 constexpr double kBytesPerGbit = 1.25e8;
 constexpr double kScaleRatioMax = 1.05;
 
-// Lengths only: the state machines decide, nobody adds.
+// Does nothing: the state machines decide, and nobody adds numbers.
 class NoArithmetic final : public protocol::Arithmetic {
  public:
   void Combine(byteps::Combine, DataType, std::byte*, std::span<const std::byte* const>,
@@ -35,7 +35,8 @@ struct Cell {
   double ratio() const { return seconds / bound; }
 };
 
-// n workers and k helpers with one link rate; with k < n a server stands beside each worker too.
+// Returns the bound for n workers and k helpers with one link rate; with k < n each worker has a
+// server beside it, too.
 double Bound(double n, double k, double link) {
   double m = static_cast<double>(kScaleTensorBytes);
   return 2 * n * (n - 1) * m / ((n * n + k * n - 2 * k) * link);
@@ -65,8 +66,8 @@ Cell Measure(uint32_t n, uint32_t k, const ScaleOptions& scale) {
   auto start = std::chrono::steady_clock::now();
   NoArithmetic arithmetic;
   Cluster cluster(MakeCluster(n, k, scale, arithmetic));
-  // One round to declare and to warm up, then the one that counts.
-  // Tensors that have an address and no memory.
+  // The first round declares and warms up, and the second one counts. Tensors that have an address
+  // and no memory.
   auto* input = reinterpret_cast<std::byte*>(uintptr_t{1} << 40);
   std::byte* output = input + (uintptr_t{1} << 36);
   Time begun{};

@@ -1,4 +1,4 @@
-// How close the protocol comes to the lower bound with many machines, in virtual time.
+// Shows how close the protocol comes to the lower bound with many machines, in virtual time.
 #pragma once
 
 #include <cstdint>

@@ -15,10 +15,10 @@ namespace byteps::sim {
 namespace {
 
 constexpr Duration kLimit = seconds(600);
-// Users cannot know when a job starts; accidents are counted from here.
+// Accidents count from this time, because users cannot know when a job starts.
 constexpr Duration kStart = milliseconds(1);
 
-// One operation of one worker: who, what, when, with which bytes.
+// One operation of one worker: its tensor, its round and its bytes.
 struct Played {
   uint32_t worker = 0;
   uint32_t tensor = 0;
@@ -28,7 +28,7 @@ struct Played {
   std::vector<std::byte> output;
 };
 
-// Process sets of the ranks of their workers.
+// Returns the options of the cluster, with process sets of ranks in place of workers.
 ClusterOptions ClusterOf(const Script& script) {
   ClusterOptions cluster = script.cluster;
   Processes processes(cluster.processes, cluster.worker_hosts.size());
@@ -72,7 +72,7 @@ class Player {
   std::string Culprit(const Played& played) const;
   bool Disagrees(const Played& played) const;
   bool TakesPart(uint32_t worker, uint32_t tensor) const;
-  // A script's root is a worker.
+  // Replaces the root, which is a worker in a script, by its rank.
   wire::TensorSpec WithRootRank(wire::TensorSpec spec) const {
     if (operations::RowOf(spec.op).has_root) spec.root = cluster_->processes().CarrierOf(spec.root);
     return spec;
@@ -149,7 +149,7 @@ void Player::Freeze(bool frozen) {
     cluster_->faults().FreezeCoordinator(frozen);
 }
 
-// Nobody is lost, and nobody leaves.
+// Returns whether the script loses no member, and no member leaves.
 bool Player::Calm() const {
   switch (script_.accident) {
     case Accident::kNone:
@@ -289,7 +289,7 @@ bool Player::MayFail(const Played& played) const {
   return false;
 }
 
-// Who must be named in the error that `played` ended with.
+// Returns the member that the error of `played` must name.
 std::string Player::Culprit(const Played& played) const {
   switch (script_.accident) {
     case Accident::kKillServer:
@@ -301,12 +301,12 @@ std::string Player::Culprit(const Played& played) const {
       break;
     default: break;
   }
-  // Of several processes the one that is lost first, or has left first, is named.
+  // The error names the process of the worker that is lost first, or has left first.
   if (cluster_->processes().SizeOf(script_.victim) > 1) return "worker ";
   return "worker " + std::to_string(cluster_->processes().CarrierOf(script_.victim));
 }
 
-// An error must have a reason, the right kind, and name those concerned.
+// Checks that an error has a reason and the right kind, and names the members that it concerns.
 void Player::CheckError(const Played& played, const Status& status) {
   if (!MayFail(played)) {
     return Violation(NameOf(played) + " failed without a reason: " + status.ToString());

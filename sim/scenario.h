@@ -1,6 +1,6 @@
-// One schedule from one seed: a random job, random operations in random order on each rank,
-// perhaps a rank that disagrees, perhaps a lost process; and the oracle that knows what must come
-// out. The same seed gives the same schedule, bit for bit.
+// Plays one schedule from one seed: a random job, random operations in random order on each rank,
+// perhaps a rank that disagrees, perhaps a lost process. The oracle knows the right results. The
+// same seed gives the same schedule, bit for bit.
 #pragma once
 
 #include <cstdint>

@@ -38,7 +38,7 @@ ClusterOptions RandomCluster(uint64_t seed, Random& random) {
   }
   static constexpr uint32_t kPieces[] = {64, 128, 512, 4096};
   cluster.piece_bytes_max = kPieces[Below(random, 4)];
-  // A credit of one byte is a credit of one piece; small ones are where ranks wait for each other.
+  // A credit of one byte is a credit of one piece. Ranks wait for each other with small credits.
   static constexpr uint64_t kCredits[] = {0, 1, 1, 300, 5000};
   cluster.credit_bytes = kCredits[Below(random, 5)];
   return cluster;
@@ -80,7 +80,7 @@ std::vector<uint32_t> RandomRanks(Random& random, uint32_t workers) {
   return ranks;
 }
 
-// The same name, another idea of it.
+// Returns another spec for the same name.
 wire::TensorSpec Another(const wire::TensorSpec& spec, Random& random) {
   wire::TensorSpec other = spec;
   switch (Below(random, 3)) {
@@ -113,11 +113,11 @@ void RandomAccident(Script& script, Random& random, bool faults) {
   std::vector<uint32_t> ranks =
       WorkersOf(script, script.tensors[script.accident_tensor].spec.group);
   bool in_it = std::find(ranks.begin(), ranks.end(), script.victim) != ranks.end();
-  if (!in_it || ranks.size() < 2) script.accident_tensor = 0;  // everybody's
+  if (!in_it || ranks.size() < 2) script.accident_tensor = 0;  // the tensor of all workers
   const wire::TensorSpec& spec = script.tensors[script.accident_tensor].spec;
   script.other_spec = Another(spec, random);
   const ScriptTensor& tensor = script.tensors[script.accident_tensor];
-  // What it was in round 0, which all ranks know.
+  // The other spec is that of round 0, which all ranks know.
   if (tensor.changes && script.accident_round % 2 == 1) script.other_spec = SpecOf(tensor, 0);
 }
 

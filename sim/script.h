@@ -1,4 +1,4 @@
-// What a random job does: its machines, its tensors, its rounds, its accident. Values only;
+// The script of a random job: its machines, its tensors, its rounds, its accident. Values only;
 // scenario.cc plays it.
 #pragma once
 
@@ -37,7 +37,7 @@ enum class Accident : uint8_t {
   kCutServerControl,
 };
 
-// Whose number Script::victim is.
+// Return whether Script::victim is the number of a worker, or of a server.
 bool NamesWorker(Accident accident);
 bool NamesServer(Accident accident);
 
@@ -60,17 +60,17 @@ struct Script {
 Script WriteScript(uint64_t seed, bool faults);
 std::string Describe(const Script& script);
 
-// Bytes of one rank's input (allgather: of all its rows).
+// Returns the bytes of one rank's input (allgather: of all its rows).
 uint64_t InputBytes(const ScriptTensor& tensor, const wire::TensorSpec& spec, uint32_t worker,
                     uint32_t round);
-// Alltoall: the rows of one rank for each rank of its process set.
+// Returns the rows of one rank for each rank of its process set, in an alltoall.
 std::vector<uint64_t> SplitsOf(const ScriptTensor& tensor, uint32_t worker, uint32_t round,
                                size_t receivers);
-// What it is in this round.
+// Returns the tensor's spec in this round.
 wire::TensorSpec SpecOf(const ScriptTensor& tensor, uint32_t round);
-// The workers of a process set, 0: all of them. All processes of a worker are in it.
+// Returns the workers of a process set; 0: all of them. All processes of a worker are in it.
 std::vector<uint32_t> WorkersOf(const Script& script, uint32_t group);
-// The rows of one rank; they differ by round.
+// Returns the rows of one rank, which differ by round.
 uint64_t RowsOf(const ScriptTensor& tensor, uint32_t worker, uint32_t round);
 
 }  // namespace byteps::sim

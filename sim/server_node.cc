@@ -64,8 +64,8 @@ bool ShardNode::IsBound(ConnectionId connection, Slot slot) const {
   return found != connections_.end() && found->second == connection;
 }
 
-// A header and the first part of its payload are here: where that goes, or nothing and the
-// connection is closed.
+// Takes a header, whose first part of the payload is here, too. Returns the place of the payload;
+// nothing if it has closed the connection.
 std::optional<ByteSpan> ShardNode::Begin(ConnectionId connection, Slot slot, const Frame& frame) {
   bool real = cluster_.network_.carries_bytes();
   wire::DataHeader header = real ? HeaderOf(frame) : frame.header;
@@ -256,7 +256,7 @@ void ServerNode::OnMessage(const wire::Message& message) {
   if (std::holds_alternative<wire::Refused>(message)) StopAndComeBack();
 }
 
-// It joins again by itself, as a launcher's new one would.
+// Joins again by itself, like a new process of a launcher.
 void ServerNode::StopAndComeBack() {
   if (dead) return;
   Stop();

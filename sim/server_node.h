@@ -36,7 +36,7 @@ class ShardNode final : public Endpoint, public protocol::ShardDriver {
   void AfterEvent() { ticker_.Arm(); }
   void Stop();
 
-  // Tells the server that the connection of a worker broke.
+  // The shard calls it when the connection of a worker breaks.
   std::function<void(Slot, uint64_t incarnation)> on_worker_lost;
   bool dead = false;
 

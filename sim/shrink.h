@@ -1,5 +1,5 @@
 // Makes a script that breaks a rule smaller while it still breaks one, so that a person can read
-// what is left.
+// the rest.
 #pragma once
 
 #include <vector>
@@ -9,10 +9,10 @@
 
 namespace byteps::sim {
 
-// Scripts that differ from this one in a single thing, the boldest cuts first.
+// Returns scripts that differ from this one in one way, the largest cuts first.
 std::vector<Script> SmallerScripts(const Script& script);
 
-// The smallest script near the one that `options` play which still breaks a rule: each script that
+// Returns a smallest script near the one of `options` that still breaks a rule: each script that
 // SmallerScripts makes of it passes. REQUIRES: RunScenario(options) finds a violation.
 Script Shrink(ScenarioOptions options);
 

@@ -10,7 +10,7 @@ wire::Join WorkerJoin(const ClusterOptions& options, const Processes& processes,
   uint32_t number = processes.CarrierOf(worker) + process;
   wire::Join join;
   join.role = Role::kWorker;
-  // Who comes later takes any place that is free.
+  // A process that comes later takes any free place.
   join.rank = worker < first_workers ? static_cast<int32_t>(number) : -1;
   join.incarnation = incarnation;
   join.host = "host-" + std::to_string(options.worker_hosts[worker]);
@@ -51,7 +51,7 @@ void SiblingNode::Sync() {
   if (++syncs_ == 1 && !stopped_) control_.Send(control_.membership().NextSync());
 }
 
-// It holds nothing that others may lack.
+// Leaves at once, because it holds nothing that others may lack.
 void SiblingNode::Leave() {
   if (!alive || stopped_ || !leaving_.Begin()) return;
   if (auto leave = leaving_.Say(0)) control_.Send(*leave);
@@ -64,7 +64,7 @@ void SiblingNode::Die() {
   cluster_.network_.Kill(this);
 }
 
-// What a coordinator has not answered is said again.
+// Repeats messages that a coordinator has not answered.
 void SiblingNode::OnBack() {
   if (syncs_ > 0) control_.Send(control_.membership().NextSync());
   if (auto leave = leaving_.SayAgain()) control_.Send(*leave);
@@ -79,7 +79,7 @@ void SiblingNode::OnView(const wire::View& view) {
     uint32_t before = std::exchange(generation_, view.generation);
     if (before == view.generation) return;
     if (before != 0) return GoOn();
-    return OnBack();  // what it said before it was let in nobody has heard
+    return OnBack();  // no coordinator has heard its messages from before
   }
   evicted = evicted || !said_leave();
   Stop("it is in the view no more");

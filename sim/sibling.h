@@ -11,18 +11,19 @@
 
 namespace byteps::sim {
 
-// What a process of a worker joins with; `process` 0 is the carrier.
+// Returns the join of a worker's process; `process` 0 is the carrier.
 wire::Join WorkerJoin(const ClusterOptions& options, const Processes& processes, uint32_t worker,
                       uint32_t process, uint64_t incarnation);
 
 class SiblingNode final : public Endpoint {
  public:
-  // `again`: it takes the place of one that was lost, as a process of no rank.
+  // `again`: it takes the place of a lost sibling, as a process without a rank.
   SiblingNode(Cluster& cluster, uint32_t worker, uint32_t process, uint64_t incarnation,
               bool again);
 
   void Start() { control_.Connect(); }
-  // The carrier may reach the next one before this process has heard that one is over.
+  // Reaches a sync point. The carrier may reach the next sync point before this process knows that
+  // one is over.
   void Sync();
   void Leave();
   void Die();
@@ -36,7 +37,7 @@ class SiblingNode final : public Endpoint {
   uint64_t incarnation() const { return incarnation_; }
   const MemberControl& control() const { return control_; }
   bool said_leave() const { return leaving_.phase() == protocol::Leaving::Phase::kSaid; }
-  // Its program has heard that it is over.
+  // Returns whether its program knows that it is over.
   bool ended() const { return stopped_; }
 
   bool alive = true;

@@ -64,11 +64,12 @@ TEST(FaultTest, SeedsPassTheOracle) {
   EXPECT_GT(rounds, 30000U) << "most operations end well";
 }
 
-// The mistakes that a crash, a freeze, a broken connection or a second coordinator brings to light.
-// Two are missing. A member that obeys a lower term does no harm here, since it never listens to
-// two coordinators at once and the one it goes back to takes a higher term; control_plane_test.cc
-// catches it. A worker that hides what it has let go of needs a coordinator that ends between two
-// words to two workers: one seed in sixty thousand; letting_go_test.cc catches it.
+// The mistakes that a crash, a freeze, a broken connection or a second coordinator shows. Two are
+// missing. A member that obeys a lower term does no harm here, because it never listens to two
+// coordinators at once, and the coordinator to which it goes back takes a higher term;
+// control_plane_test.cc catches it. A worker that hides the tensors that it has let go does harm
+// only if a coordinator ends between two messages to two workers, which happens in one seed of
+// sixty thousand; letting_go_test.cc catches it.
 class FaultMistakeTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(FaultMistakeTest, IsCaught) {
@@ -96,8 +97,9 @@ INSTANTIATE_TEST_SUITE_P(
         "contributor-outlives-process", "reborn-takes-place", "siblings-are-company",
         "let-go-after-error", "use-what-is-let-go-of", "count-on", "forget-what-one-holds"));
 
-// Simulated seed 151041. The link of worker 1 is slow: when it hears that worker 2 was let in, the
-// other two have given up that round and are at the next sync point. It must play it, too.
+// The script is seed 151041. The link of worker 1 is slow: when worker 1 learns that worker 2 was
+// let in, the other two have given up that round and are at the next sync point. Worker 1 must play
+// the round, too.
 TEST(FaultTest, WhoHearsLateOfAGenerationPlaysItsFirstRound) {
   FaultScript script;
   ClusterOptions& cluster = script.cluster;
@@ -128,8 +130,8 @@ TEST(FaultTest, WhoHearsLateOfAGenerationPlaysItsFirstRound) {
   EXPECT_EQ(result.rounds, 2U + 3U) << "the first and the last one end well";
 }
 
-// Some histories need many things; of twenty that show the mistake, one needs a single fault and a
-// single tensor.
+// Some histories need many faults. Among twenty seeds that show the mistake, one needs a single
+// fault and a single tensor.
 TEST(FaultShrinkTest, LeavesAFaultThatTheMistakeNeeds) {
   uint64_t seed = 0;
   bool small = false;
@@ -148,8 +150,8 @@ TEST(FaultShrinkTest, LeavesAFaultThatTheMistakeNeeds) {
   EXPECT_TRUE(small) << "after seed " << seed;
 }
 
-// What is left of a failing script is no larger than the mistake needs: one tensor, one round, two
-// workers, and nothing more can be taken away.
+// The shrunk script is no larger than the mistake needs: one tensor, one round, two workers, and
+// nothing more can be taken away.
 TEST(ShrinkTest, LeavesOnlyWhatTheMistakeNeeds) {
   ScenarioOptions options;
   options.mistake = ShardMistake::kLeaveOneOut;

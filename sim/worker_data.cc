@@ -1,4 +1,4 @@
-// What a worker sends to shards and hears from them.
+// The messages between a worker and shards.
 #include "sim/server_node.h"
 #include "sim/worker_node.h"
 
@@ -13,8 +13,8 @@ void WorkerNode::OnWelcome(ShardId shard, const Frame& frame) {
   machine_.OnShardUp(shard);
 }
 
-// An answer's header and the first part of its payload are here: where that goes, or nothing and
-// the connection is closed.
+// Takes an answer's header, whose first part of the payload is here, too. Returns the place of the
+// payload; nothing if it has closed the connection.
 std::optional<ByteSpan> WorkerNode::Begin(ConnectionId connection, ShardId shard,
                                           const Frame& frame) {
   bool real = cluster_.network_.carries_bytes();
@@ -37,7 +37,7 @@ void WorkerNode::OnHead(ConnectionId connection, uint32_t tag, const Frame& fram
   if (place.has_value()) places_[tag] = *place;
 }
 
-// Frames carry copies; only what is coming in has a place.
+// Forgets places of payloads that are coming in. Frames carry copies, so they need nothing.
 void WorkerNode::Forget(uint32_t lane, ConstByteSpan memory) {
   for (auto& [shard, place] : places_) {
     if (machine_.LaneOf(shard) == lane && Overlap(memory, place)) place = ByteSpan();
@@ -143,7 +143,7 @@ void WorkerNode::SendProcessSet(ShardId to, const wire::Progress& number, const 
   cluster_.network_.Send(*links_[to].connection, this, frame);
 }
 
-// Here a contributor joins as a whole.
+// Ignores the ranks, because a contributor of the simulator joins as a whole.
 void WorkerNode::SendJoined(ShardId to, const wire::Progress& number, const SlotSet&) {
   wire::DataHeader header;
   header.count = number.count;

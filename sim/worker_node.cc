@@ -11,10 +11,10 @@ namespace {
 
 constexpr Duration kPauseMin = milliseconds(5);
 constexpr Duration kPauseMax = milliseconds(200);
-// How long a shard may be out of reach before somebody has to go.
+// The time for which a shard may be out of reach before a member has to go.
 constexpr Duration kGrace = milliseconds(300);
 constexpr Duration kAbortAgain = milliseconds(7);
-// So small that most copies take several ticks.
+// Slices are so small that most copies take several ticks.
 constexpr size_t kCopySliceBytes = 64;
 constexpr Duration kLeaveLimit = seconds(5);
 
@@ -82,7 +82,7 @@ void WorkerNode::Submit(protocol::Operation operation) {
   ticker_.Arm();
 }
 
-// In any of what is open.
+// Says that the worker is stuck in one of its open operations.
 void WorkerNode::Stick() {
   if (!alive || stopped_) return;
   sticks_ = true;
@@ -106,7 +106,7 @@ void WorkerNode::AbortOpen() {
   AbortAgain(std::move(open), kAbortAgain);
 }
 
-// Each time later: a slow link must get through them.
+// Aborts again and again, each time later, because a slow link must get through the aborts.
 void WorkerNode::AbortAgain(std::vector<protocol::OperationId> open, Duration after) {
   std::erase_if(open, [this](auto id) { return completions.at(id).completions > 0; });
   if (open.empty() || stopped_) return;
@@ -129,7 +129,7 @@ void WorkerNode::GoOn() {
   });
 }
 
-// What a coordinator has not answered is said again.
+// Repeats messages that a coordinator has not answered.
 void WorkerNode::OnBack() {
   machine_.AskAgain();
   if (syncing_) SendControl(control_.membership().NextSync());
@@ -142,19 +142,19 @@ void WorkerNode::Leave() {
   LeaveWhenSettled(cluster_.network_.now() + kLeaveLimit);
 }
 
-// Others may still lack what this worker holds.
+// Waits until the worker has settled, because others may still lack verdicts that it holds.
 void WorkerNode::LeaveWhenSettled(Time give_up) {
   if (stopped_ || !alive) return;
   if (!settled_ && cluster_.network_.now() < give_up) {
     return cluster_.network_.At(cluster_.network_.now() + milliseconds(1), this,
                                 [this, give_up] { LeaveWhenSettled(give_up); });
   }
-  // Who leaves without waiting is as good as lost.
+  // A worker that leaves without settling counts as lost.
   if (!settled_) evicted = true;
   if (auto leave = leaving_.Say(machine_.open_operations())) SendControl(*leave);
 }
 
-// Mail of one end to another keeps its order.
+// Delivers late mail. The mail from one end to another keeps its order.
 template <typename Deliver>
 void WorkerNode::Post(Time& last, Deliver deliver) {
   Duration most = cluster_.options_.mail_delay_max;

@@ -29,7 +29,7 @@ class WorkerNode final : public Endpoint, public protocol::WorkerDriver {
   void CutControl(Time until) { control_.Cut(until); }
   void Submit(protocol::Operation operation);
   void Stick();
-  // As the runtime does: again and again until they have ended.
+  // Aborts all open operations again and again until they have ended, like the runtime.
   void AbortOpen();
   void Sync();
   void Die();

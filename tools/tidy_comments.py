@@ -13,6 +13,7 @@ BANNED = (
 FOLDERS = (
     "apps",
     "python/bindings",
+    "sim",
     "src/base",
     "src/config",
     "src/kernels",

@@ -18,6 +18,8 @@ FOLDERS = (
     "src/config",
     "src/kernels",
     "src/local",
+    "src/machine/room",
+    "src/machine/serverless",
     "src/operations",
     "src/plan",
     "src/protocol",

@@ -7,7 +7,8 @@ namespace {
 
 constexpr uint64_t kSeveral = 1;
 
-// Of two rounds with the same number a rank may take one for the other, and wake the carrier.
+// Returns a number that two rounds may share. A rank may then take one for the other, and wake the
+// carrier for nothing.
 uint64_t NumberOf(const RoundKey& key) {
   uint64_t number = (uint64_t{key.tensor} << 32 | key.first_piece) * 0x9e3779b97f4a7c15;
   number = (number ^ number >> 29 ^ key.use) * 0xbf58476d1ce4e5b9;
@@ -22,7 +23,8 @@ bool BegunSigns::Begin(const RoundKey& key, RankSet ranks) {
   const uint64_t number = NumberOf(key);
   const uint32_t place = PlaceOf(number);
   words_.ranks[rank_].rounds[place].store(++open_[place] == 1 ? number : kSeveral);
-  // Only then, so that the last one sees all others. Without the carrier nothing begins.
+  // Shows the own sign before it reads the others, so that the last rank sees all signs. Without
+  // the carrier nothing begins.
   bool may_be_complete = true;
   for (RankSet others = ranks & ~local::Bit(rank_); others != 0; others &= others - 1) {
     const uint64_t seen = words_.ranks[std::countr_zero(others)].rounds[place].load();

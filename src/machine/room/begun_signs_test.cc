@@ -34,7 +34,7 @@ TEST_F(BegunSignsTest, WhatHasEndedIsNotBegun) {
   EXPECT_FALSE(signs[0].Begin(kFirst, 0b11));
 }
 
-// More rounds than there are words: some word stands for several.
+// Begins more rounds than there are words, so some words stand for several rounds.
 TEST_F(BegunSignsTest, OfManyRoundsNoneIsMissed) {
   constexpr TensorId kMany = 3 * kSigns;
   for (TensorId tensor = 0; tensor < kMany; ++tensor) signs[1].Begin({tensor, 1, 0}, 0b11);

@@ -9,7 +9,8 @@ namespace byteps::machine {
 
 using local::Decision;
 
-// Others wait for sums, then for blocks; so this rank fills last.
+// Sums first, because other ranks wait for sums; then takes, because they wait for blocks. Fills
+// last.
 Result<bool> BlockWork::Step() {
   if (SumOne() || TakeOne() || FillOne()) return true;
   return TakeUp();
@@ -33,8 +34,8 @@ bool BlockWork::TakeOne() {
   return false;
 }
 
-// Something was done also where nothing was to be filled: the use may be decided already, and of
-// that comes no event.
+// Returns true even if there was nothing to fill: the use may be decided already, and its decision
+// causes no other event.
 bool BlockWork::FillOne() {
   for (Taken& taken : taken_) {
     if (taken.is_filled || !window_.IsOurs(taken.at)) continue;

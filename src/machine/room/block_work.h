@@ -1,8 +1,8 @@
-// What a rank does in the blocks of its machine's window: it takes up each use that names it, fills
-// its part, sums shares, and takes and releases what is decided. To which exchange a use belongs,
-// and what is filled and taken, says its lane.
+// The work of a rank in the blocks of its machine's window: takes up each use that names the rank,
+// fills the rank's part, sums shares, and takes and releases what is decided. The lane decides
+// which exchange a use belongs to, and fills and takes the bytes.
 //
-// On the thread of the window. Nothing blocks.
+// Runs on the thread of the window. Nothing blocks.
 #pragma once
 
 #include <cstdint>
@@ -22,30 +22,31 @@ class BlockWork {
     local::AdmittedUse at;
     const protocol::Exchange* exchange = nullptr;  // null: this rank has none for it, or no more
     bool is_filled = false;
-    bool is_lent = false;  // the others read this rank's part where the exchange has it
+    bool is_lent = false;  // the others read this rank's part in the exchange's memory
   };
   struct Lane {
-    // The exchange of a use, which is being taken up; null: none.
+    // Returns the exchange of a use that this rank takes up; null: there is none.
     std::function<const protocol::Exchange*(const local::AdmittedUse&)> find;
-    // The block is this use's. Where this rank is to bring something and nothing is decided yet,
-    // it does, or withdraws.
+    // Called when the block belongs to this use. If this rank has to bring a part, and nothing is
+    // decided yet, the lane brings the part or withdraws the use.
     std::function<void(Taken&)> fill;
-    // The use is decided: there is a sum, or an error. It is released behind this.
+    // Called when the use is decided: there is a sum, or an error. The block is released
+    // afterwards.
     std::function<void(const Taken&, bool is_sum)> take;
   };
   BlockWork(local::Window& window, Lane lane) : window_(window), lane_(std::move(lane)) {}
 
-  // Does one thing that can be done now. False: there is none, before the next event. kInternal:
-  // what stands in the window cannot be right.
+  // Does one thing that can be done now. False: nothing can be done before the next event.
+  // kInternal: the contents of the window cannot be right.
   Result<bool> Step();
-  // From now on nothing here, and no other rank, touches the exchange's memory: a use in which it
-  // is lent, and which is not decided, ends in an error.
+  // Makes sure that nothing here, and no other rank, touches the exchange's memory from now on. If
+  // the exchange lends its memory to a use that is not decided, the use ends in an error.
   void Forget(const protocol::Exchange& exchange);
-  // Whether all that was taken up has been released.
+  // Returns whether every use that was taken up has been released.
   bool IsDrained() const { return taken_.empty(); }
 
-  // Copy between a block and the memory of its exchange, of which there is one. Shared memory is
-  // lent in place of the first copy.
+  // Copy between a block and the memory of its exchange. REQUIRES: there is an exchange. CopyIn
+  // lends shared memory instead of copying it.
   void CopyIn(Taken& taken);
   void CopyOut(const Taken& taken) const;
 

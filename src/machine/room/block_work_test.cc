@@ -38,7 +38,7 @@ class BlockWorkTest : public testing::Test {
   struct Rank {
     Bytes bytes;
     const protocol::Exchange* begun = &bytes.exchange;
-    std::vector<bool> taken;  // whether there was a sum
+    std::vector<bool> taken;  // by use: true if there was a sum
     std::unique_ptr<BlockWork> work;
   };
   BlockWorkTest() {
@@ -126,7 +126,7 @@ TEST_F(BlockWorkTest, WhoHasNothingForAUseEndsItInAnError) {
   EXPECT_TRUE(work(1).IsDrained());
 }
 
-// Rank 0 brings from its heap, which rank 1 can read.
+// Rank 0 brings its part in its heap, which rank 1 can read.
 class LendingTest : public BlockWorkTest {
  protected:
   LendingTest() {
@@ -147,7 +147,7 @@ class LendingTest : public BlockWorkTest {
 TEST_F(LendingTest, SharedBytesAreReadWhereTheyLie) {
   Admit(Combine::kSum, 0b11);
   Run(0);
-  Set(std::byte{7});  // no user may; so one sees that nothing was copied
+  Set(std::byte{7});  // changes lent bytes, as no user may: so a copy would be seen
   Run(1);
   Run(0);
   EXPECT_EQ(ranks[1].bytes.output, std::vector<std::byte>(kBlockWorkBytes, std::byte{8}));
@@ -157,7 +157,7 @@ TEST_F(LendingTest, WhoTakesLentMemoryBackEndsWhatIsNotDecided) {
   Admit(Combine::kSum, 0b11);
   Run(0);
   work(0).Forget(ranks[0].bytes.exchange);
-  Set(std::byte{99});  // its user has it again
+  Set(std::byte{99});  // the user has the memory again
   Run(1);
   Run(0);
   EXPECT_EQ(ranks[1].taken, std::vector<bool>{false}) << "nobody takes a sum of it";

@@ -9,7 +9,7 @@ size_t ByteRing::Write(ConstByteSpan bytes) {
   size_t count = Put(bytes);
   if (count == bytes.size()) return count;
   words_->is_full.store(1);
-  return count + Put(bytes.subspan(count));  // what was read before that was said
+  return count + Put(bytes.subspan(count));  // the reader may have read before it saw `is_full`
 }
 
 size_t ByteRing::Put(ConstByteSpan bytes) {

@@ -1,5 +1,6 @@
-// Bytes from one process of a machine to another, through memory that they share: one writes, one
-// reads, and neither waits for the other. Who has put or taken something wakes the other one.
+// Carries bytes from one process of a machine to another, through memory that they share. One
+// process writes, the other reads, and neither waits for the other. A process that has put or taken
+// bytes wakes the other one.
 //
 // Each end belongs to one thread of one process.
 #pragma once
@@ -15,7 +16,7 @@ namespace byteps::machine {
 
 inline constexpr size_t kRingBytes = size_t{32} << 10;
 
-// What stands in the memory, which is all zero at first.
+// The contents of the shared memory, which is all zero at first.
 struct RingWords {
   alignas(64) std::atomic<uint64_t> written;  // bytes so far; the writer writes
   alignas(64) std::atomic<uint64_t> read;     // bytes so far; the reader writes
@@ -27,12 +28,12 @@ class ByteRing {
  public:
   explicit ByteRing(RingWords& words) : words_(&words) {}
 
-  // The writer's end: puts as many of the first bytes as fit, and says how many that were. If some
-  // did not, the reader's next Read says so.
+  // The writer's end. Puts as many of the first bytes as fit, and returns their number. If not all
+  // bytes fit, the reader's next Read sets `wake`.
   size_t Write(ConstByteSpan bytes);
 
-  // The reader's end: takes as many as there are and `room` holds, and says how many that were.
-  // `wake` becomes true if the writer waits for room, and there is some now.
+  // The reader's end. Takes as many bytes as there are and `room` holds, and returns their number.
+  // Sets `wake` to true if the writer waits for room, and there is some now.
   size_t Read(ByteSpan room, bool& wake);
 
  private:

@@ -1,4 +1,4 @@
-// What a rank's lane tells the carrier of an exchange, in both kinds of job. Pure.
+// The facts of an exchange that a rank's lane tells the carrier, in both kinds of job. Pure.
 #pragma once
 
 #include "src/machine/room/words.h"
@@ -11,7 +11,7 @@ inline RoundKey KeyOf(const protocol::Exchange& exchange) {
   return {exchange.tensor.id, exchange.use, exchange.first_piece};
 }
 
-// For Begun::operations.
+// Returns the value of Begun::operations.
 inline uint32_t OperationsOf(const protocol::Exchange& exchange) {
   if (exchange.tensor.combine != Combine::kLast) return 0;
   return wire::OperationsOfJoin(exchange.spans->SpansOf(exchange.first_piece).push);

@@ -1,5 +1,5 @@
-// Memory for the tensors of a rank of a machine: in its heap, which the other ranks read, and where
-// that has no room the process' own. Thread-safe.
+// Memory for the tensors of a rank of a machine. Takes it from the rank's heap, which the other
+// ranks read; if the heap has no room, from the process. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace byteps::machine {
 
 class HeapMemory final : public runtime::TensorMemory {
  public:
-  // Shared with the engine, which finds by it what lies in the heap.
+  // Shares the heap with the engine, which asks the heap whether a tensor lies in it.
   explicit HeapMemory(std::shared_ptr<local::Heap> heap) : heap_(std::move(heap)) {}
   ~HeapMemory() override { heap_->Close(); }
 

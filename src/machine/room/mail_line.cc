@@ -9,7 +9,7 @@ namespace byteps::machine {
 namespace {
 
 constexpr size_t kLengthBytes = sizeof(uint32_t);
-// Above what a control message may have.
+// More than the bytes of the largest control message.
 constexpr size_t kPacketBytesMax = wire::kControlBytesMax + 1024;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Packets to and from one other process of the machine, over two rings of bytes. A packet that does
-// not fit waits here until the other end has made room. Belongs to one thread.
+// Carries packets to and from one other process of the machine, over two rings of bytes. A packet
+// that does not fit waits here until the other end has made room. Belongs to one thread.
 #pragma once
 
 #include <cstdint>
@@ -17,21 +17,22 @@ class MailLine {
  public:
   MailLine(ByteRing out, ByteRing in) : out_(out), in_(in) {}
 
-  // Does not block. Flush must follow.
+  // Queues a packet. Does not block. Flush must follow.
   void Send(std::vector<std::byte> packet);
-  // Puts what fits into the ring. True: something was put, so the other end must be woken.
+  // Puts as much as fits into the ring. True: something was put, so the caller must wake the other
+  // end.
   bool Flush();
-  // The next packet that is complete. kProtocol: the other end sent no packet. `wake` becomes true
-  // if the other end waits for room, and must be woken.
+  // Returns the next complete packet, if there is one. kProtocol: the other end sent bytes that are
+  // no packet. Sets `wake` to true if the other end waits for room; the caller must then wake it.
   Result<std::optional<std::vector<std::byte>>> Receive(bool& wake);
-  // Whether everything has been put into the ring.
+  // Returns whether all packets have been put into the ring.
   bool IsFlushed() const { return waiting_.empty(); }
 
  private:
   ByteRing out_;
   ByteRing in_;
   std::deque<std::vector<std::byte>> waiting_;
-  size_t sent_ = 0;  // bytes of the first packet that waits
+  size_t sent_ = 0;  // bytes of the first waiting packet
 
   std::vector<std::byte> packet_;
   size_t received_ = 0;

@@ -30,7 +30,8 @@ void MailRoom::Say(const Word& word) {
   }
 }
 
-// The carrier itself hears all others after it has shown what it has begun.
+// Shows what a word means for the signs. The carrier itself hears all others after it has shown its
+// own round.
 void MailRoom::Note(const Word& word) {
   if (const auto* begun = std::get_if<Begun>(&word)) {
     if (IsCarrier()) {
@@ -75,7 +76,7 @@ bool MailRoom::FlushToCarrier() {
   MailLine& line = *lines_[kCarrierRank];
   line.Flush();
   const bool all = line.IsFlushed();
-  // What fills the ring may be what the carrier was not woken for.
+  // The ring may be full of words that did not wake the carrier.
   bool wakes = wakes_ || !all;
   if (all) {
     for (const Begins& one : begun_) wakes = signs_.Begin(one.key, one.ranks) || wakes;

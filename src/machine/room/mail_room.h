@@ -1,9 +1,8 @@
-// The words between a rank and the carrier, wherever the two are: in two processes they go over the
-// rings of the shared memory, in one they stay in it. Who is told something is woken, but for a
-// carrier that can do nothing with it yet (begun_signs.h).
+// The words between a rank and the carrier. Between two processes they go over the rings of the
+// shared memory; within one process they stay in its memory. A word wakes its receiver, except a
+// carrier that can do nothing with the word yet (begun_signs.h).
 //
-// Belongs to the thread that does the loop's work. Nothing blocks, and nothing is told from inside
-// Say.
+// Belongs to the thread that does the loop's work. Nothing blocks; Say and SayTo call no event.
 #pragma once
 
 #include <cstdint>
@@ -26,28 +25,29 @@ inline constexpr uint32_t kCarrierRank = 0;
 class MailRoom {
  public:
   struct Events {
-    // Rank kCarrierRank only: what a rank says to the carrier, in its order for each rank.
+    // A rank's word to the carrier, in the order of that rank. Only for rank kCarrierRank.
     std::function<void(uint32_t rank, const Word& word)> to_carrier;
-    // What the carrier says to this rank, in its order.
+    // The carrier's word to this rank, in the carrier's order.
     std::function<void(const Word& word)> to_rank;
-    // Rank kCarrierRank only: Carrier::KeepsErrors. Null: never.
+    // Returns Carrier::KeepsErrors. Only for rank kCarrierRank. Null: never.
     std::function<bool()> keeps_errors = nullptr;
   };
-  // Of the window's rank, one of so many.
+  // Serves the rank of `window`. `ranks`: the number of ranks on the machine.
   MailRoom(const SharedRoom& room, local::Window& window, uint32_t ranks, Events events);
 
-  // From this rank to the carrier; and from the carrier, which must be here, to a rank. Flush must
-  // follow.
+  // Sends a word from this rank to the carrier (Say), or from the carrier, which must be in this
+  // process, to a rank (SayTo). Flush must follow.
   void Say(const Word& word);
   void SayTo(uint32_t rank, const Word& word);
-  // True: nothing waits for room any more. The carrier is not woken for a round that others have
-  // still to begin.
+  // Sends the waiting words. True: no word waits for room any more. Does not wake the carrier for a
+  // round that other ranks have still to begin.
   bool Flush();
-  // A round that this rank has begun has ended for it; and was the end of a join, for all.
+  // Notes that a round that this rank has begun has ended for it. `join_is_over`: the round was the
+  // end of a join, for all.
   void Ended(const RoundKey& key, bool join_is_over);
 
-  // Tells all that has come, until `goes_on` is false. `heard`: whether there was anything.
-  // kProtocol: a process of this machine said what cannot be.
+  // Delivers all words that have come, until `goes_on` returns false. Sets `heard` to true if there
+  // was a word. kProtocol: a process of this machine sent an impossible word.
   Status Hear(const std::function<bool()>& goes_on, bool& heard);
 
  private:
@@ -66,10 +66,10 @@ class MailRoom {
   const Events events_;
   BegunSigns signs_;
   bool keeps_errors_ = false;
-  bool wakes_ = false;         // something was said that the carrier has to hear now
-  std::vector<Begins> begun_;  // said since, and to be shown when the carrier can hear it
+  bool wakes_ = false;         // a word needs the carrier now
+  std::vector<Begins> begun_;  // said since, and shown when the carrier can hear it
   std::vector<std::unique_ptr<MailLine>> lines_;  // the carrier's by rank; else one, to the carrier
-  std::deque<Word> own_words_;                    // where the carrier is here
+  std::deque<Word> own_words_;                    // at the carrier's rank
   std::deque<Word> own_answers_;
 };
 

@@ -32,7 +32,7 @@ class MailRoomTest : public testing::Test {
                            [this] { return keeps_errors; }}));
     }
   }
-  // True: there was something.
+  // Returns true if there was a word.
   bool Hear(uint32_t rank) {
     bool heard = false;
     Status status = rooms[rank]->Hear([] { return true; }, heard);
@@ -48,7 +48,7 @@ class MailRoomTest : public testing::Test {
   SharedRoom room{std::as_writable_bytes(std::span(lines_)), SharedRoom::ShapeFor(kMailRanks)};
   std::vector<std::unique_ptr<local::Window>> windows;
   std::vector<std::unique_ptr<MailRoom>> rooms;
-  // Whether the carrier is woken for it.
+  // Returns whether the round wakes the carrier.
   bool Begin(uint32_t rank, TensorId tensor) {
     const uint32_t before = windows[0]->Events();
     RoundFacts facts;
@@ -155,7 +155,7 @@ TEST_F(MailRoomTest, AnErrorThatIsKeptIsFetched) {
   EXPECT_FALSE(Begin(1, 2));
 }
 
-// What fills the ring is what the carrier sleeps through.
+// The carrier sleeps through the words that fill the ring.
 TEST_F(MailRoomTest, AFullRingWakesTheCarrier) {
   bool woken = false;
   for (TensorId tensor = 1; !woken; ++tensor) {

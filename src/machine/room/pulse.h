@@ -1,9 +1,9 @@
-// Signs of life between the ranks of a machine, in memory that they share: each rank counts up a
-// word of its own while its thread runs. A rank whose word stands still for long is frozen; it is
-// given up, for nobody goes on without it.
+// Signs of life between the ranks of a machine, in memory that they share. Each rank counts up a
+// word of its own while its thread runs. A rank whose word stands still for long is frozen; the
+// others give it up, because nobody can go on without it.
 //
-// Time counts only while the rank that looks runs itself: one that was frozen gives up nobody for
-// that. Belongs to one thread.
+// Time counts only while the rank that looks runs itself, so a rank that was frozen does not give
+// up others for that. Belongs to one thread.
 #pragma once
 
 #include <array>
@@ -15,16 +15,16 @@
 
 namespace byteps::machine {
 
-// Why a rank was lost.
+// The reason why a rank was lost.
 enum class LossCause : uint8_t { kNone, kEnded, kSilent, kFailed };
 
-// What stands in the memory, which is all zero at first.
+// The contents of the shared memory, which is all zero at first.
 struct PulseWords {
   struct alignas(64) OfRank {
-    std::atomic<uint64_t> beats;  // it alone writes
+    std::atomic<uint64_t> beats;  // only this rank writes
   };
-  // The rank that was lost first: others may end because of that. The rank, and the cause in the
-  // upper half; whoever sees it first writes.
+  // The rank that was lost first, because other ranks may end as a consequence; the upper half has
+  // the cause. The rank that sees the loss first writes.
   alignas(64) std::atomic<uint64_t> first_loss;
   std::array<OfRank, local::kLocalRanksMax> ranks;
   std::atomic<uint64_t> meeting;  // SharedRoom::MeetingNumber
@@ -32,15 +32,16 @@ struct PulseWords {
 
 class Pulse {
  public:
-  // Of `rank` of so many. A rank is given up after so many looks at which it stood still.
+  // Serves `rank` of `ranks` ranks. Gives up a rank after `looks_max` looks at which it stood
+  // still.
   Pulse(PulseWords& words, uint32_t rank, uint32_t ranks, uint32_t looks_max)
       : words_(words), rank_(rank), looks_max_(looks_max), seen_(ranks) {}
 
-  // Gives a sign of life, and looks for those of the others, of which those in `without` need none.
-  // Returns those of which there was none for too long.
+  // Gives a sign of life, and looks for the signs of the others; the ranks in `without` need none.
+  // Returns the ranks that have given no sign for too long.
   local::RankSet Beat(local::RankSet without);
 
-  // A rank was lost. Of several only the first is kept. Any thread.
+  // Notes that a rank was lost. Only the first loss is kept. May be called from any thread.
   void NoteLoss(uint32_t rank, LossCause cause);
   struct Loss {
     uint32_t rank = 0;

@@ -7,9 +7,9 @@ namespace byteps::machine {
 namespace {
 
 constexpr size_t kLineBytes = 64;
-// Of all blocks of all ranks; larger ones do not stay in the cache of usual machines.
+// The bytes of all blocks together; more do not stay in the cache of usual machines.
 constexpr size_t kBlocksBytes = size_t{16} << 20;
-// A number for each pair of ranks is one piece.
+// One piece must hold a number for each pair of ranks.
 constexpr size_t kBlockBytesMin = local::kLocalRanksMax * local::kLocalRanksMax * sizeof(uint64_t);
 
 size_t UpToLine(size_t bytes) { return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes; }

@@ -1,5 +1,5 @@
-// What stands where in the memory that the ranks of a machine share: the window, their signs of
-// life, what they have begun, the rings between each rank and the carrier, and small parts.
+// The parts of the memory that the ranks of a machine share: the window, the signs of life, the
+// signs of begun rounds, the rings between each rank and the carrier, and small parts.
 #pragma once
 
 #include <cstddef>
@@ -17,27 +17,28 @@ namespace byteps::machine {
 
 class SharedRoom {
  public:
-  // The window of so many ranks: as many bytes as stay in the cache, in blocks that take the sizes
-  // of an alltoall. REQUIRES: 2 <= ranks <= local::kLocalRanksMax.
+  // Returns the shape of a window for `ranks` ranks: as many bytes as stay in the cache, in blocks
+  // that are large enough for the sizes of an alltoall. REQUIRES: 2 <= ranks <=
+  // local::kLocalRanksMax.
   static local::WindowShape ShapeFor(uint32_t ranks);
   static size_t BytesFor(const local::WindowShape& shape);
 
-  // `memory`: all zero when the first rank comes; BytesFor(shape).
+  // `memory`: BytesFor(shape) bytes, all zero when the first rank comes.
   SharedRoom(ByteSpan memory, const local::WindowShape& shape);
 
-  // The same for all processes that share this memory: what the first of them proposes, which is
-  // not 0.
+  // Returns the same number in all processes that share this memory: the number that the first of
+  // them proposes. REQUIRES: `proposed` is not 0.
   uint64_t MeetingNumber(uint64_t proposed) const;
 
-  // For what ranks say here.
+  // Returns the limits for the words of these ranks.
   WordLimits limits() const { return {ranks_, piece_bytes_max_}; }
 
   ByteSpan window() const;
   PulseWords& pulse() const;
   SignWords& signs() const;
-  // Of which so many places of each rank are used.
+  // Returns the memory of small parts, of which each rank uses `places` places.
   SmallMemory Small(uint32_t places = kSmallPlaces) const;
-  // From a rank to the carrier, and from the carrier to the rank.
+  // Return the ring from a rank to the carrier, and the ring from the carrier to the rank.
   ByteRing ToCarrier(uint32_t rank) const { return Ring(2 * rank); }
   ByteRing ToRank(uint32_t rank) const { return Ring(2 * rank + 1); }
 

@@ -49,7 +49,7 @@ bool SmallMemory::AreSane(const local::BlockUse& use, const std::vector<SmallPar
 
 bool SmallMemory::Combine(const local::BlockUse& use, const std::vector<SmallPart>& parts) const {
   if (!AreSane(use, parts)) return false;
-  // Not in a place: what the rank has brought there would be lost.
+  // A place cannot hold the result yet: it still has the bytes that its rank has brought.
   alignas(64) std::array<std::byte, kSmallBytesMax> result;
   std::array<const std::byte*, local::kLocalRanksMax> inputs;
   size_t count = 0;

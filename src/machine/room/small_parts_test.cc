@@ -56,7 +56,7 @@ TEST_F(SmallPartsTest, AnAverageHasTheDivisorOfTheUse) {
   EXPECT_EQ(At(1, 0, 1), (std::vector<float>{3}));
 }
 
-// Rank 1 brings nothing, as who is not the root of a broadcast does.
+// Rank 1 brings no bytes, like a rank that is not the root of a broadcast.
 TEST_F(SmallPartsTest, AnOverlayHasEachPartWhereItBelongs) {
   Put(0, 0, {1}, 0);
   Put(1, 1, {});

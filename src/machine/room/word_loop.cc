@@ -16,7 +16,7 @@ Status NoConnections() {
 
 }  // namespace
 
-// Shares what is due with the loop, which may be running it when the timer goes.
+// Shares the due work with the loop, which may be running it when the timer is destroyed.
 class WordLoop::DueTimer final : public transport::Loop::Timer {
  public:
   explicit DueTimer(std::shared_ptr<Due> due) : due_(std::move(due)) {}
@@ -32,7 +32,7 @@ WordLoop::WordLoop(local::Window& window, Steps steps)
 WordLoop::~WordLoop() = default;
 
 void WordLoop::Run() {
-  // Nobody else may end what helpers wait for.
+  // Nobody else can end the wait of helpers.
   struct Ends {
     WordLoop& loop;
     ~Ends() { loop.EndHelp(); }
@@ -43,13 +43,13 @@ void WordLoop::Run() {
     {
       std::lock_guard<std::mutex> lock(owner_);
       thread_.store(ThisThread());
-      runs_ = false;  // stays so when something is thrown
+      runs_ = false;  // stays false when something is thrown
       if (thrown_ != nullptr) std::rethrow_exception(thrown_);
       bool did = RunOnce() || HasPosted();
       thread_.store(0);
       if (!did && stopped_.load()) return;
       runs_ = true;
-      if (did && is_helped_.load()) Wake();  // what the helper waits for may be over
+      if (did && is_helped_.load()) Wake();  // the wait of the helper may be over
       if (did) continue;
       until = sleeps_until_ = FirstDue();
     }
@@ -104,7 +104,7 @@ void WordLoop::RunOffered() {
 
 void WordLoop::Help(const std::function<bool()>& over, Time deadline) {
   if (InLoop() || is_helped_.exchange(true)) return;
-  constexpr int kTurnsAfterwards = 2;  // so that the loop's own thread need not be woken
+  constexpr int kTurnsAfterwards = 2;  // spares the loop's own thread a wake-up
   uint32_t seen = 0;
   Helped turn;
   for (int turns = 0; turns < kTurnsAfterwards;) {
@@ -157,7 +157,7 @@ void WordLoop::Post(std::function<void()> work) {
     MutexLock lock(mutex_);
     posted_.push_back(std::move(work));
   }
-  // Who does the loop's work, or is about to, looks for it.
+  // The thread that does the loop's work, or is about to, finds the posted work itself.
   if (offers_.load() == 0 && !InLoop()) Wake();
 }
 
@@ -188,7 +188,7 @@ bool WordLoop::RunDue() {
     std::shared_ptr<Due> due = std::move(first.mapped());
     if (due->work == nullptr) continue;
     ran = true;
-    std::function<void()> work = due->work;  // the timer may go meanwhile
+    std::function<void()> work = due->work;  // the work may destroy the timer
     if (due->period > Duration::zero()) dues_.emplace(now + due->period, due);
     work();
   }

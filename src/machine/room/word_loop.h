@@ -1,10 +1,10 @@
-// The loop of a rank's thread: it sleeps on the rank's word in the window, so whoever does
-// something that concerns the rank wakes it there, in any process. It has no connections.
+// The loop of a rank's thread. It sleeps on the rank's word in the window, so any process that does
+// something for the rank can wake it there. It has no connections.
 //
-// While the thread sleeps, a thread that has posted something may run it itself (Offer), and one
-// that waits for something may do all of the loop's work (Help): a wake-up costs more than many an
-// operation has to do. One thread at a time does the loop's work, and for what runs there it makes
-// no difference which.
+// While the thread sleeps, a thread that has posted something may run it itself (Offer), and a
+// thread that waits for something may do all of the loop's work (Help), because a wake-up costs
+// more than many operations have to do. One thread at a time does the loop's work; the work does
+// not depend on which thread that is.
 #pragma once
 
 #include <atomic>
@@ -25,11 +25,11 @@ namespace byteps::machine {
 class WordLoop final : public transport::Loop {
  public:
   struct Steps {
-    // Called after each event, on the loop's thread, until it says that there is nothing to do
-    // before the next one. Behind each call the loop wakes ranks that have had events by it.
+    // Called after each event, on the loop's thread, until it returns false: nothing can be done
+    // before the next event. After each call the loop wakes the ranks that have had events by it.
     std::function<bool()> step;
-    // Called behind what an Offer has run, in place of `step`: true, if `step` must follow. Does
-    // what is short. Null: `step` follows always.
+    // Called in place of `step` after the work of an Offer. Does short work only. True: `step` must
+    // follow. Null: `step` always follows.
     std::function<bool()> short_step;
   };
   WordLoop(local::Window& window, Steps steps);
@@ -38,23 +38,25 @@ class WordLoop final : public transport::Loop {
   void Run() override;
   void Stop() override;
   void Post(std::function<void()> work) override;
-  // Calls `post`, which posts something, and runs all that was posted on the calling thread if the
-  // loop's own sleeps; else wakes it. From any thread but from inside the loop's work.
+  // Calls `post`, which posts something. If the loop's own thread sleeps, runs all posted work on
+  // the calling thread; else wakes the loop. May be called from any thread, but not from inside the
+  // loop's work.
   void Offer(const std::function<void()>& post);
   // Does the loop's work on the calling thread, and sleeps on the rank's word in place of the
-  // loop's own thread, until `over` says that it is enough, or until the deadline. Comes back early
-  // if another thread does the work just now, or after EndHelp. From any thread but from inside the
-  // loop's work; `over` must not block.
+  // loop's own thread, until `over` returns true, or until the deadline. Returns early if another
+  // thread does the work just now, or after EndHelp. May be called from any thread, but not from
+  // inside the loop's work; `over` must not block.
   void Help(const std::function<bool()>& over, Time deadline);
-  // Who helps comes back, and nobody does any more. Does not block.
+  // Makes a thread that helps return, and lets no other thread help any more. Does not block.
   void EndHelp();
   bool InLoop() const override;
-  // Whether the loop's work is done by another thread than that of Run just now. REQUIRES: InLoop.
+  // Returns whether another thread than the thread of Run does the loop's work just now. REQUIRES:
+  // InLoop.
   bool IsLent() const { return is_lent_; }
   Time Now() const override;
   std::unique_ptr<Timer> Every(Duration period, std::function<void()> tick) override;
   std::unique_ptr<Timer> After(Duration delay, std::function<void()> work) override;
-  // kUnavailable.
+  // Fail with kUnavailable.
   Result<std::unique_ptr<transport::Listener>> Listen(
       const std::string& address,
       std::function<void(std::unique_ptr<transport::Connection>)> accept) override;
@@ -88,19 +90,19 @@ class WordLoop final : public transport::Loop {
 
   local::Window& window_;
   const Steps steps_;
-  // Held by the thread that does the loop's work. Not annotated: what that thread runs needs no
-  // lock of its own.
+  // Held by the thread that does the loop's work (the owner). Not annotated: the work on that
+  // thread needs no lock of its own.
   std::mutex owner_;
-  Dues dues_;                  // of the owner; a timer that is gone leaves its place empty
+  Dues dues_;                  // of the owner; a destroyed timer leaves an empty entry
   Time sleeps_until_{};        // of the owner: when the loop's thread wakes by itself
   bool is_lent_ = false;       // of the owner
   bool runs_ = false;          // of the owner: Run has begun and not ended
-  std::exception_ptr thrown_;  // of the owner: by what was offered; Run throws it again
+  std::exception_ptr thrown_;  // of the owner: by offered work; Run throws it again
   std::atomic<bool> stopped_{false};
   std::atomic<uint64_t> thread_{0};     // the owner's
   std::atomic<bool> is_helped_{false};  // a thread is in Help
   std::atomic<bool> help_is_over_{false};
-  std::atomic<uint32_t> offers_{0};  // threads that will run, or wake the loop for, what they post
+  std::atomic<uint32_t> offers_{0};  // threads in Offer: each will run its work, or wake the loop
 
   Mutex mutex_;
   std::vector<std::function<void()>> posted_ BYTEPS_GUARDED_BY(mutex_);

@@ -98,7 +98,7 @@ TEST_F(WordLoopTest, TimersRingInTheirOrderAndNotWhenTheyAreGone) {
   int rings = 0;
   std::unique_ptr<transport::Loop::Timer> again;
   again = loop.Every(milliseconds(1), [&] {
-    if (++rings == 3) again.reset();  // from inside
+    if (++rings == 3) again.reset();  // from inside its own work
   });
   loop.Run();
   EXPECT_EQ(order, "ac");
@@ -149,7 +149,7 @@ TEST_F(WordLoopTest, WhatIsThrownOnAnotherThreadEndsTheLoop) {
   running.join();
 }
 
-// Each time another thread posts while this one waits; and while nobody does.
+// Posts from another thread each time while this thread waits; and then while no thread waits.
 TEST_F(WordLoopTest, WhoWaitsDoesTheWorkMeanwhileAndTheLoopsThreadAfterwards) {
   std::thread running([this] { loop.Run(); });
   int runs_here = 0;
@@ -174,7 +174,7 @@ TEST_F(WordLoopTest, WhoWaitsDoesTheWorkMeanwhileAndTheLoopsThreadAfterwards) {
           Time::max());
       if (!posting.joinable()) post();
     }
-    runs.wait(time);  // Help may have come back early
+    runs.wait(time);  // Help may have returned early
     if (posting.joinable()) posting.join();
   }
   loop.Stop();
@@ -220,7 +220,7 @@ TEST_F(WordLoopTest, AHelpersTimerRingsInTime) {
   running.join();
 }
 
-// The loop's own thread sleeps for longer.
+// The loop's own thread sleeps for longer than the timer.
 TEST_F(WordLoopTest, ATimerThatAHelperHasBegunRingsInTimeWhenTheHelperIsGone) {
   auto late = loop.After(seconds(1000), [] {});
   std::promise<void> begun;

@@ -11,10 +11,10 @@
 namespace byteps::machine {
 namespace {
 
-// A block's use has a bit beside the number of a piece (ferry.h).
+// The number of a block's use has one more bit beside the number of a piece (ferry.h).
 constexpr uint64_t kPieceNumbersMax = uint64_t{1} << 31;
 
-// One after the other; what does not fit any more is an error that is seen once, at the end.
+// Writes values one after the other. If one does not fit, the error shows once, at the end.
 class Writer {
  public:
   template <std::unsigned_integral Number>
@@ -159,7 +159,7 @@ class Reader {
     rest_ = rest_.subspan(bytes);
     return text;
   }
-  // A number of an enum with so many values.
+  // Reads a number of an enum that has `count` values.
   template <typename Enum>
   Enum Choice(int count) {
     auto number = Get<uint8_t>();
@@ -182,12 +182,12 @@ class Reader {
     return code == StatusCode::kOk ? Status::Ok() : Status(code, std::move(text));
   }
   bool Flag() { return Get<uint8_t>() != 0; }
-  // Some of the machine's ranks, or none.
+  // Reads a set of some of the machine's ranks, or of none.
   RankSet Ranks() {
     auto ranks = Get<RankSet>();
     return (ranks & ~FirstRanks(limits_.ranks)) == 0 ? ranks : Fail<RankSet>();
   }
-  // Of slots, or of ranks of the job.
+  // Reads numbers of slots, or of ranks of the job.
   std::vector<uint32_t> JobNumbers() {
     std::vector<uint32_t> numbers = Numbers();
     const bool sane =
@@ -286,7 +286,7 @@ class Reader {
     return Value();
   }
 
-  // Of both kinds of facts.
+  // Checks the runs of either kind of facts.
   template <typename FactsOfRound>
   bool AreRuns(const RoundKey& key, const FactsOfRound& facts) const {
     const size_t element = MovesBytes(facts.how) ? 1 : SizeOf(facts.type);

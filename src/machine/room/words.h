@@ -1,7 +1,7 @@
-// What the ranks of a machine and its carrier say to each other beside the window.
+// The words that the ranks of a machine and its carrier say to each other beside the window.
 //
-// Only processes of one machine and of one version hear it (the meeting compares versions), so it
-// has no version of its own. Values.
+// Only processes of one machine and of one version hear the words (the meeting compares versions),
+// so the words have no version of their own. Values.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace byteps::machine {
 
-// What moves bytes as they are, whatever their type, and does not add.
+// Returns whether the operation moves bytes as they are, whatever their type, without adding.
 inline bool MovesBytes(Combine how) { return how == Combine::kOverlay || how == Combine::kLast; }
 
 using local::Bit;
@@ -26,22 +26,23 @@ using local::FirstRanks;
 using local::Has;
 using local::RankSet;
 
-// "0, 2, 3": local ranks for people.
+// Returns the text "0, 2, 3" for people: local ranks.
 std::string RanksText(RankSet ranks);
 
 // One exchange of the bytes, or of the sizes, of one use of a tensor.
 struct RoundKey {
   TensorId tensor = 0;
   uint64_t use = 0;
-  uint32_t first_piece = 0;  // sizes have number 0; bytes that follow them begin with 1
+  uint32_t first_piece = 0;  // sizes have number 0; the bytes that follow sizes begin with 1
   friend auto operator<=>(const RoundKey&, const RoundKey&) = default;
 };
 
 inline constexpr uint32_t kNoRank = UINT32_MAX;
 
-// What all ranks of a round say of it alike, but for the urgency.
+// The facts of a round in a job without servers. All ranks of the round say the same, except for
+// the urgency.
 struct RoundFacts {
-  // So many pieces, one after the other, have so many bytes.
+  // `count` pieces, one after the other, of `bytes` bytes each.
   struct Run {
     uint32_t count = 0;
     uint32_t bytes = 0;
@@ -50,16 +51,16 @@ struct RoundFacts {
   RankSet ranks = 0;  // of the process set
   Combine how = Combine::kSum;
   DataType type = DataType::kFloat32;
-  uint32_t root = kNoRank;  // whose bytes all others get, if there is such a one
+  uint32_t root = kNoRank;  // the rank whose bytes all others get, if there is one
   int32_t priority = 0;
   uint32_t order = 0;
   std::vector<Run> pieces;
   friend bool operator==(const RoundFacts&, const RoundFacts&) = default;
 };
 
-// What the ranks of a machine say alike of a round in a job with servers: the exchange that the
-// carrier makes of it for all of them. Bytes that its ranks bring, or want, of a piece lie behind
-// one another.
+// The facts of a round in a job with servers: the exchange that the carrier makes of it for all
+// ranks of the machine. All these ranks say the same. The bytes of a piece that the ranks bring, or
+// want, lie one behind the other.
 struct UpwardFacts {
   struct Run {
     uint32_t count = 0;
@@ -71,7 +72,7 @@ struct UpwardFacts {
     friend bool operator==(const Run&, const Run&) = default;
   };
   std::string name;
-  RankSet ranks = 0;  // of the process set that are on this machine
+  RankSet ranks = 0;  // the ranks of the process set on this machine
   Combine how = Combine::kSum;
   DataType type = DataType::kFloat32;
   uint8_t codec = 0;
@@ -82,23 +83,23 @@ struct UpwardFacts {
   bool atomic = false;
   bool others_wait = false;
   std::vector<Run> pieces;
-  std::vector<ShardId> homes;  // by number; none if the rank has told them before
+  std::vector<ShardId> homes;  // by number; empty if the rank has told them before
   friend bool operator==(const UpwardFacts&, const UpwardFacts&) = default;
 };
 
-// To the carrier.
+// Words to the carrier, in a job with servers.
 struct BegunUpward {
   RoundKey key;
   UpwardFacts facts;
-  // Of the first piece: what this rank brings.
+  // The part of the first piece that this rank brings.
   uint32_t push_offset = 0;
   uint32_t push_bytes = 0;
-  uint32_t operations = 0;  // of a join, as of Begun
+  uint32_t operations = 0;  // of a join, like Begun::operations
 };
 struct JoinedUpward {
-  uint64_t number = 0;  // protocol::to_lane::Joined has it
+  uint64_t number = 0;  // the number in protocol::to_lane::Joined
 };
-// By number, of slots and of ranks.
+// Adds a process set by its number, its slots and its ranks.
 struct SetAdded {
   uint32_t number = 0;
   std::vector<uint32_t> slots;
@@ -110,16 +111,17 @@ struct SetRemoved {
 struct Retired {
   std::vector<TensorId> tensors;
 };
-// All ranks of the job have let go of them.
+// All ranks of the job have let go of these tensors.
 struct Forgotten {
   std::vector<TensorId> tensors;
 };
-// IsSettled answers it, when nobody depends any more on what the machine holds.
+// Asks for IsSettled, which comes when nobody depends any more on what the machine holds.
 struct AsksSettled {
   uint64_t question = 0;
 };
 
-// From the carrier, in a job with servers: the round is over, and the rank has read all it gets.
+// The words below come from the carrier, in a job with servers. Ended: the round is over, and the
+// rank has read all that it gets.
 struct Ended {
   RoundKey key;
   Status status;
@@ -130,28 +132,29 @@ struct IsSettled {
   uint64_t question = 0;
 };
 
-// To the carrier.
+// The words below go to the carrier.
 struct Begun {
   RoundKey key;
   RoundFacts facts;
-  uint32_t operations = 0;  // of a join: in so many this rank has taken part (wire/join_word.h)
-  SmallPart part;           // what the rank brings, if it is small
+  // Of a join: counts the operations that this rank has taken part in (wire/join_word.h).
+  uint32_t operations = 0;
+  SmallPart part;  // the rank's bytes, if they are few
 };
-// Until the next join of all, this rank takes part in nothing else.
+// Until the next join of all ranks, this rank takes part in nothing else.
 struct Joined {};
-// The round shall end in an error, on every rank or on none.
+// Asks that the round ends in an error, on every rank or on none.
 struct Abort {
   RoundKey key;
   Status why;
 };
 // The rank begins nothing any more; MayLeave answers it.
 struct Leaves {};
-// The rank cannot go on, and so the job cannot.
+// The rank cannot go on, so the job cannot go on, either.
 struct GaveUp {
   std::string why;
 };
 
-// From the carrier.
+// The words below come from the carrier.
 struct Failed {
   RoundKey key;
   Status status;
@@ -159,33 +162,33 @@ struct Failed {
 // The round is over, and the rank's place (SmallPart) has the result.
 struct Combined {
   RoundKey key;
-  RankSet ranks = 0;  // who took part
+  RankSet ranks = 0;  // the ranks that took part
 };
-// No use of a block that names the rank is admitted from now on.
+// From now on the carrier admits no use of a block that names the rank.
 struct MayLeave {};
-// No use of a block is admitted from now on.
+// From now on the carrier admits no use of a block.
 struct CarrierLeaves {};
 struct JobOver {
   Status status;
 };
 
-// Both ways: names.
+// wire::Message goes both ways, for names.
 using Word = std::variant<Begun, Joined, Abort, Leaves, GaveUp, Failed, MayLeave, CarrierLeaves,
                           JobOver, BegunUpward, JoinedUpward, SetAdded, SetRemoved, Retired,
                           AsksSettled, Ended, IsSettled, Combined, Forgotten, wire::Message>;
 
-// What can be true in the memory that the ranks of a machine share.
+// The limits of what can be true in the memory that the ranks of a machine share.
 struct WordLimits {
   uint32_t ranks = 0;
-  size_t piece_bytes_max = 0;  // a block has so many
+  size_t piece_bytes_max = 0;  // the bytes of a block
 };
-// Numbers of slots and of ranks of a job are below it: a set takes a bit for each number.
+// Numbers of slots and of ranks of a job are below this: a set takes a bit for each number.
 inline constexpr uint32_t kJobNumbersMax = uint32_t{1} << 20;
 
 std::vector<std::byte> EncodeWord(const Word& word);
-// kProtocol for what is none, and for facts that cannot be true: nobody looks at them again. Ranks
-// are of the machine, the runs of a round are not empty and have no more pieces than there are
-// numbers, and what lies in a piece, or in a place, ends there.
+// Returns kProtocol for a packet that is no word, and for impossible facts, so that nobody need
+// check them again. Ranks are ranks of the machine; the runs of a round are not empty, and have no
+// more pieces than there are numbers; every part of a piece, or of a place, ends within it.
 Result<Word> DecodeWord(ConstByteSpan packet, const WordLimits& limits);
 
 }  // namespace byteps::machine

@@ -115,7 +115,7 @@ TEST(Words, WhatIsNoneIsRefused) {
   }
 }
 
-// A word that is right but for what `change` does to it.
+// Changes that make a right word wrong.
 template <typename Kind>
 using Changes = std::vector<std::pair<const char*, std::function<void(Kind&)>>>;
 
@@ -201,7 +201,8 @@ TEST(Words, NumbersThatNoJobHasAreRefused) {
                           {{"rank", [](Combined& word) { word.ranks |= 1 << 4; }}});
 }
 
-// Every byte of a word in each of its values, one at a time: what is let in is what can be.
+// Gives every byte of a word each of its values, one at a time. Each word that is let in must be
+// possible.
 TEST(Words, WhateverOneByteBecomesWhatIsLetInLiesInsideThePiece) {
   const std::vector<std::byte> packet = EncodeWord(BegunUpward{kRoundOfWords, Upward(), 8, 16, 7});
   size_t let_in = 0;

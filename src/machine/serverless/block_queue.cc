@@ -7,7 +7,8 @@
 namespace byteps::machine {
 namespace {
 
-// Who fills a part. A piece without bytes needs one only, and the carrier is awake.
+// Returns the ranks that fill a part. For a piece without bytes one rank is enough: the lowest,
+// which is mostly the carrier, and the carrier is awake.
 RankSet BringOf(const RoundFacts& facts, RankSet ranks, uint32_t last) {
   if (facts.how == Combine::kLast) return Bit(last);
   if (facts.root != kNoRank) return Bit(facts.root);
@@ -26,7 +27,7 @@ local::BlockUse UseFor(const RoundKey& key, const RoundFacts& facts, RankSet ran
   bool moves = MovesBytes(facts.how) || use.bytes == 0;
   use.type = moves ? DataType::kUint8 : facts.type;
   use.how = moves ? Combine::kOverlay : facts.how;
-  // Who has joined counts, as it does for the shards of a job with servers.
+  // Ranks that have joined count, as they do for the shards of a job with servers.
   use.divisor = static_cast<uint32_t>(std::popcount(facts.ranks));
   use.tensor = key.tensor;
   use.round = key.use;

@@ -1,6 +1,6 @@
-// Which piece gets a block of the window next, at the carrier: pieces of complete rounds, the most
-// urgent first. A piece that cannot have a block holds up only pieces of the same ranks: others may
-// be given the reserve.
+// Decides at the carrier which piece gets a block of the window next: pieces of complete rounds,
+// the most urgent first. A piece that cannot have a block holds up only pieces of the same ranks;
+// the reserve may go to pieces of other ranks.
 //
 // On the thread of its window. Nothing blocks.
 #pragma once
@@ -17,22 +17,23 @@
 
 namespace byteps::machine {
 
-// The use of a block, or of what is like one, for a piece of so many bytes of such a round.
+// Returns the use of a block, or of a small part, for a piece of `bytes` bytes of such a round.
+// `last`: the rank that has begun the round as the last one.
 local::BlockUse UseFor(const RoundKey& key, const RoundFacts& facts, RankSet ranks, uint32_t last,
                        size_t bytes);
 
 class BlockQueue {
  public:
-  // The carrier's window.
+  // `window`: the carrier's.
   explicit BlockQueue(local::Window& window) : window_(window) {}
 
-  // REQUIRES: it has pieces.
+  // Adds the pieces of a round. REQUIRES: the round has pieces.
   void Add(const RoundKey& key, const CompleteRound& round);
-  // Gives blocks to pieces as long as there are any. True: it gave one.
+  // Gives blocks to pieces as long as there are any. True: it gave at least one.
   bool Admit();
-  // The round shall end in an error: no piece of it gets a block any more, and one at least is
-  // without a result on every rank. False: nothing has changed, because all pieces have blocks, and
-  // none of them can be withdrawn now.
+  // Breaks off a round, which shall end in an error: no piece of it gets a block any more, and at
+  // least one piece has no result on any rank. False: nothing has changed, because all pieces have
+  // blocks, and no block can be withdrawn now.
   bool BreakOff(const RoundKey& key);
   // Rounds of which all pieces are over, since it was asked last.
   std::vector<RoundKey> TakeOver();
@@ -50,8 +51,8 @@ class BlockQueue {
     RoundFacts facts;
     RankSet ranks = 0;
     uint32_t last = 0;
-    size_t run = 0;         // of facts.pieces
-    uint32_t run_done = 0;  // of its pieces
+    size_t run = 0;         // in facts.pieces
+    uint32_t run_done = 0;  // pieces of that run
     uint32_t number = 0;    // of the next piece
     bool HasMore() const { return run < facts.pieces.size(); }
   };
@@ -66,7 +67,7 @@ class BlockQueue {
 
   local::Window& window_;
   std::map<Urgency, Pieces> queue_;  // with pieces that wait for a block
-  std::vector<Given> given_;         // whose uses are not over
+  std::vector<Given> given_;         // blocks whose uses are not over
   std::vector<RoundKey> over_;
 };
 

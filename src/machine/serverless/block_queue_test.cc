@@ -28,7 +28,7 @@ class BlockQueueTest : public testing::Test {
     facts.order = tensor;
     queue.Add(Key(tensor), {facts, ranks, 0, {}});
   }
-  // What was admitted since; (tensor, piece).
+  // Returns the (tensor, piece) of all uses that were admitted since the last call.
   std::vector<std::pair<TensorId, uint32_t>> Admitted() {
     std::vector<std::pair<TensorId, uint32_t>> all;
     while (auto at = window.of(0).NextAfter(seen).value()) {
@@ -38,7 +38,7 @@ class BlockQueueTest : public testing::Test {
     }
     return all;
   }
-  // All ranks go through the use.
+  // Takes all ranks through the use.
   void Pass(const local::AdmittedUse& at) {
     for (uint32_t rank = 0; rank < 3; ++rank) {
       if ((at.use.bring >> rank & 1) == 0) continue;
@@ -62,7 +62,7 @@ TEST_F(BlockQueueTest, TheMostUrgentPieceIsNext) {
   Add(2, 5, 2);
   Add(3, 0, 1);
   EXPECT_TRUE(queue.Admit());
-  // Two blocks, and each may be promised to one more use of the same ranks.
+  // There are two blocks, and each may be promised to one more use of the same ranks.
   EXPECT_EQ(Admitted(), (Pieces{{2, 0}, {2, 1}, {1, 0}, {1, 1}}));
   EXPECT_FALSE(queue.Admit());
   Pass(uses[0]);
@@ -80,7 +80,8 @@ TEST_F(BlockQueueTest, OneWithoutABlockHoldsUpTheSameRanksOnly) {
   Add(1, 9, 9, 0b011);
   EXPECT_TRUE(queue.Admit());
   Admitted();
-  // What ranks 0 and 1 have filled waits for nothing of theirs, so they owe; 2 owes nothing.
+  // Ranks 0 and 1 have filled blocks that wait for nothing of theirs, so they owe; rank 2 owes
+  // nothing.
   Add(2, 0, 1, 0b100);
   EXPECT_TRUE(queue.Admit());
   EXPECT_TRUE(window.of(2).NextAfter(0).value().has_value());

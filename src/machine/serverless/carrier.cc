@@ -13,7 +13,7 @@ namespace {
 
 constexpr TensorId kTensorsMax = UINT32_MAX - 2;
 
-// Members are told apart by their ranks; 0 stands for servers there.
+// Returns the number by which a member is told apart. The job's status uses 0 for servers.
 uint64_t MemberOf(uint32_t rank) { return uint64_t{rank} + 1; }
 
 std::string NameOf(uint32_t rank) { return "worker " + std::to_string(rank); }
@@ -41,7 +41,7 @@ Carrier::Carrier(local::Window& window, const CarrierOptions& options, Say say)
                }}),
       accounts_(options.report == nullptr ? Duration() : options.stall_after) {
   names_.Number(1, kTensorsMax);
-  // The window is the one place where pieces go.
+  // All pieces go to the window, the only place.
   constexpr uint32_t kWeights[] = {1};
   names_.Begin(plan::PieceAssigner::Create(kWeights, options.piece_bytes_max).value(),
                options.ranks, options.piece_bytes_max);
@@ -52,7 +52,8 @@ void Carrier::OnWord(uint32_t rank, const Word& word, Time now) {
   std::visit([&](const auto& one) { On(rank, one); }, word);
 }
 
-// What is small overtakes what waits for blocks: it costs less than to ask which is more urgent.
+// A small round overtakes the rounds that wait for blocks: to combine it costs less than to ask
+// which round is more urgent.
 bool Carrier::OnComplete(const RoundKey& key, const CompleteRound& round) {
   const std::vector<RoundFacts::Run>& pieces = round.facts.pieces;
   if (pieces.size() == 1 && pieces[0].count == 1) {
@@ -102,7 +103,7 @@ void Carrier::On(uint32_t rank, const wire::Message& message) {
   }
 }
 
-// Ranks whose state is shown give an account as often as members of a job with servers.
+// If somebody looks at the status, ranks give an account as often as members of a job with servers.
 protocol::JobStatus Carrier::Describe(Time now) const {
   protocol::JobStatus status;
   status.epoch = 1;

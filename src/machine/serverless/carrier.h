@@ -1,5 +1,5 @@
-// The carrier's part of a job without servers: says what names stand for, gives complete rounds
-// their blocks, and ends rounds in errors. Its ranks speak to it in words; the process of rank 0
+// The carrier's part of a job without servers: decides what names stand for, gives complete rounds
+// their blocks, and ends rounds in errors. The ranks speak to it in words. The process of rank 0
 // has it, beside its own lane.
 //
 // On the thread of its window. No I/O, no clock; nothing blocks.
@@ -24,10 +24,11 @@ namespace byteps::machine {
 struct CarrierOptions {
   uint32_t ranks = 1;
   uint32_t piece_bytes_max = 0;
-  // From a word of a rank that is stuck to the search for a circle: others that are stuck say so
-  // meanwhile.
+  // The time from the word of a rank that is stuck to the search for a circle; other stuck ranks
+  // report meanwhile.
   Duration judge_after = milliseconds(500);
-  // CoordinatorOptions has it. `report` gets lines for people; null: nobody does.
+  // `stall_after`: CoordinatorOptions::stall_after. `report` gets lines for people; null: nobody
+  // gets them.
   Duration stall_after{};
   std::function<void(const std::string&)> report = nullptr;
   SmallMemory small{};
@@ -38,18 +39,18 @@ class Carrier {
   using Say = std::function<void(uint32_t rank, const Word& word)>;
   Carrier(local::Window& window, const CarrierOptions& options, Say say);
 
-  // What a rank says. No word of its own comes back into it.
+  // Takes a word of a rank. Answers to it do not come back into this call.
   void OnWord(uint32_t rank, const Word& word, Time now);
-  // Gives blocks; true: it gave one. To be called after each event of the window.
+  // Gives blocks; true: it gave at least one. Must be called after each event of the window.
   bool Admit();
-  // No complete round of any rank is under way.
+  // Returns whether no complete round is under way.
   bool IsIdle() const { return blocks_.IsIdle(); }
-  // Rounds::KeepsErrors.
+  // Returns Rounds::KeepsErrors.
   bool KeepsErrors() const { return rounds_.KeepsErrors(); }
-  // The carrier's own rank leaves, so nobody carries any more.
+  // Says that the carrier's own rank leaves, so that nobody carries any more.
   void Close();
 
-  // For people.
+  // Returns the state of the job, for people.
   protocol::JobStatus Describe(Time now) const;
 
   std::optional<Time> NextTick() const;
@@ -63,13 +64,13 @@ class Carrier {
   void On(uint32_t rank, const Leaves&);
   void On(uint32_t rank, const GaveUp& word);
   void On(uint32_t rank, const wire::Message& message);
-  // Only a carrier says these.
+  // These words come from a carrier only.
   void On(uint32_t, const Failed&) {}
   void On(uint32_t, const Combined&) {}
   void On(uint32_t, const MayLeave&) {}
   void On(uint32_t, const CarrierLeaves&) {}
   void On(uint32_t, const JobOver&) {}
-  // Of a job with servers.
+  // These words belong to a job with servers.
   void On(uint32_t, const BegunUpward&) {}
   void On(uint32_t, const JoinedUpward&) {}
   void On(uint32_t, const SetAdded&) {}
@@ -90,11 +91,11 @@ class Carrier {
   BlockQueue blocks_;
   Rounds rounds_;
   Time now_{};
-  std::optional<Time> judge_at_;  // ranks that are stuck
+  std::optional<Time> judge_at_;  // when to search for a circle of stuck ranks
   protocol::Accounts accounts_;
 };
 
-// A worker that cannot be there any more ends a job without servers.
+// Returns the error of a job without servers that has lost a worker.
 Status WasLost(uint32_t rank, const std::string& why);
 
 }  // namespace byteps::machine

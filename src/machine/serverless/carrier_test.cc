@@ -28,7 +28,7 @@ class CarrierTest : public testing::Test {
     facts.pieces = {{1, 64}};
     Say(rank, Begun{{tensor, 1, 0}, facts, 0});
   }
-  // The last word that a rank was told, if it is of this kind.
+  // Returns the last word that a rank was told, if it is of this kind.
   template <typename Kind>
   const Kind* Last(uint32_t rank) {
     return said[rank].empty() ? nullptr : std::get_if<Kind>(&said[rank].back());
@@ -163,7 +163,7 @@ TEST_F(CarrierTest, WhatIsSmallIsOverWhenAllHaveBegun) {
     std::memcpy(&sum, small.At(rank, 5), 4);
     EXPECT_EQ(sum, 3);
   }
-  // Rank 0 has no place: a block takes them.
+  // Rank 0 has no place, so a block takes the parts.
   one.OnWord(0, Begun{{2, 1, 0}, facts, {}}, now);
   one.OnWord(1, Begun{{2, 1, 0}, facts, 0, {5, 0, 4}}, now);
   EXPECT_TRUE(one.Admit());

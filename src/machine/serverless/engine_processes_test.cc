@@ -1,5 +1,5 @@
-// Ranks of a machine as real processes: random operations from seeds, with ranks that are late, and
-// ranks that are killed at random points.
+// Runs the ranks of a machine as real processes: random operations from seeds, with ranks that are
+// late, and ranks that are killed at random points.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr Duration kPatience = seconds(200);
 
-// A member whose only line can be read.
+// A member process. The test can read its only line.
 class MemberProcess {
  public:
   explicit MemberProcess(const std::vector<std::string>& arguments) {
@@ -46,7 +46,7 @@ class MemberProcess {
     waitpid(pid_, nullptr, 0);
   }
 
-  // All that it says until it ends.
+  // Returns all that the process writes until it ends.
   std::string Said() {
     std::string text;
     char one = 0;
@@ -75,7 +75,7 @@ std::vector<std::string> Play(uint32_t size, uint32_t seed, RankSet killed, uint
   return said;
 }
 
-// A campaign gives other numbers than 0: --gtest_random_seed=N.
+// A campaign takes other seeds than the default: --gtest_random_seed=N.
 constexpr uint32_t kEngineSeeds = 10;
 
 class EngineSeeds : public testing::TestWithParam<uint32_t> {
@@ -100,7 +100,7 @@ TEST_P(EngineSeeds, WhoIsKilledIsNamedToTheOthers) {
   std::vector<std::string> said = Play(size, seed, killed, random() % 12);
   for (uint32_t rank = 0; rank < size; ++rank) {
     bool is_dead = (killed >> rank & 1) != 0;
-    // One of several may hear of another's end before it comes to its own.
+    // If several are killed, one of them may hear of another's end before its own.
     if (is_dead && said[rank].empty()) continue;
     EXPECT_EQ(said[rank].rfind("peer lost: worker ", 0), 0u) << said[rank];
     bool named = false;
@@ -113,7 +113,7 @@ TEST_P(EngineSeeds, WhoIsKilledIsNamedToTheOthers) {
   }
 }
 
-// It stops in the middle of a batch; the others may be through with it.
+// The frozen rank stops in the middle of a batch; the others may be through with the batch.
 TEST(EngineProcesses, WhoIsFrozenIsGivenUpByNameAndToldSoWhenItThaws) {
   std::vector<std::unique_ptr<MemberProcess>> ranks;
   std::string job = "frozen of " + std::to_string(getpid());

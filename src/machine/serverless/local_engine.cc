@@ -13,9 +13,9 @@ namespace {
 
 using protocol::ErrorOfLeftRank;
 
-// The loop never blocks; it may have ended.
+// The limit for a call on the loop, which never blocks but may have ended.
 constexpr Duration kLoopLimit = seconds(10);
-// Each account wakes the carrier's rank.
+// The interval of accounts. Each account wakes the carrier's rank.
 constexpr Duration kAccountEvery = seconds(1);
 constexpr size_t kSaidMax = 32;
 
@@ -29,7 +29,7 @@ Status WasGivenUp() {
       "from a checkpoint"};
 }
 
-// Each rank is a contributor of its own, and the window the only shard.
+// Returns a view in which each rank is a contributor of its own, and the window is the only shard.
 wire::View ViewOf(uint32_t ranks, uint32_t piece_bytes) {
   wire::View view;
   view.epoch = view.founder = 1;
@@ -128,7 +128,7 @@ Status LocalEngine::Start() {
   return Status::Ok();
 }
 
-// By rank 0, until it leaves.
+// Starts the status port at rank 0, which shows the status until rank 0 leaves.
 Status LocalEngine::ShowStatus() {
   if (!IsCarrier() || options_.status_address.empty()) return Status::Ok();
   auto port = runtime::StatusPort::Start(options_.status_address,
@@ -156,7 +156,7 @@ void LocalEngine::Report(const std::string& text) {
   if (said_.size() > kSaidMax) said_.pop_front();
 }
 
-// One round of everything that may have something to do.
+// Runs one round of everything that may have something to do.
 bool LocalEngine::Step() {
   TellEnds();
   if (over_) {
@@ -191,11 +191,12 @@ bool LocalEngine::Step() {
   return did || over_;
 }
 
-// On the thread of a user: what has been taken is told, and nothing is copied.
+// Runs on the thread of a user: sends what there is to say, and copies nothing.
 bool LocalEngine::ShortStep() {
   if (over_ || window_.lost() != 0) return true;
   if (IsCarrier()) {
-    // Until nothing comes: what others said meanwhile may be what the carrier is not woken for.
+    // Listens until no word comes: a word that came meanwhile may be one that does not wake the
+    // carrier.
     while (!over_ && Hear()) {
     }
     if (!over_) carrier_->Admit();
@@ -258,7 +259,8 @@ void LocalEngine::DeliverToFront() {
   }
 }
 
-// The calling thread tells the carrier, so the rank's own thread need not be woken for that.
+// Lets the calling thread tell the carrier, so that nobody need wake the rank's own thread for
+// that.
 void LocalEngine::Submit(protocol::Operation operation, Done done) {
   if (loop_.InLoop()) return operations_.Submit(std::move(operation), std::move(done));
   loop_.Offer([&] { operations_.Submit(std::move(operation), std::move(done)); });
@@ -274,7 +276,7 @@ void LocalEngine::TakeSubmissions() {
   ticker_.Arm();
 }
 
-// Again and again until the carrier has decided: all pieces may have blocks just now.
+// Aborts again and again until the carrier has decided: all pieces may have blocks just now.
 void LocalEngine::AbortLateOnes(const std::vector<protocol::OperationId>& late) {
   if (over_ || leaves_) return;
   for (const auto& [id, why] : accountant_.Judge(options_.rank, late)) front_.Abort(id, why);
@@ -307,7 +309,7 @@ void LocalEngine::Beat() {
   mail_.Say(wire::Message(accountant_.Tell()));
 }
 
-// Who had its part of a sum may end at once: what lies in the window, or was said, is good.
+// A rank may end right after it read its sum, so takes what is already in the window and the rings.
 void LocalEngine::TakeWhatIsThere() {
   Hear();
   if (over_) return;
@@ -332,29 +334,29 @@ void LocalEngine::OnLoss() {
   End(WasLost(loss.rank, "its process has ended"));
 }
 
-// This rank cannot go on: the others hear of it.
+// Reports to the others that this rank cannot go on.
 void LocalEngine::Fail(const Status& why) {
   pulse_.NoteLoss(options_.rank, LossCause::kFailed);
   window_.MarkLost(options_.rank);
   End(why);
 }
 
-// Nothing touches users' memory any more when they are told. The carrier may have said results
-// right before: those operations have ended well.
+// Ends everything. When operations hear of it, nothing touches users' memory any more. The carrier
+// may have said results right before: those operations have ended well.
 void LocalEngine::End(const Status& why) {
   if (over_) return;
   DeliverToFront();
   over_ = true;
   if (!leaves_ && front_.open_operations() > 0) log_.Error("the job is over: {}", why.message());
   beat_.reset();
-  // Who has not heard why will hear that this process has ended.
+  // A rank that has not heard the reason will hear that this process has ended.
   if (mail_.Flush()) window_.Leave();
   front_.Stop(leaves_ ? ShutDown() : why);
   DeliverToFront();
   heaps_.Close();
 }
 
-// What was submitted before is taken before.
+// Takes the operations that were submitted before, and then does the work.
 Status LocalEngine::OnLoop(std::function<Status()> work) {
   if (auto refusal = operations_.refusal(); refusal.has_value()) return *refusal;
   return runtime::AskLoop(loop_, kLoopLimit, [this, work = std::move(work)] {
@@ -400,7 +402,7 @@ void LocalEngine::GiveUp(const std::string& why) {
 bool LocalEngine::Leave() {
   auto until = [](Duration limit) { return std::chrono::steady_clock::now() + limit; };
   if (operations_.Refuse(ShutDown())) {
-    status_port_.reset();  // the next session of this process may want it
+    status_port_.reset();  // the next session of this process may want the port
     runtime::PostOrStop(loop_, [this] { BeginToLeave(); });
   }
   bool left = milestones_.WaitUntilLeft(until(options_.leave_limit));
@@ -412,7 +414,8 @@ bool LocalEngine::Leave() {
   return left;
 }
 
-// The carrier answers when it gives this rank no block any more. Until then all goes on.
+// Says that this rank leaves. The carrier answers when it gives this rank no block any more. Until
+// then all goes on.
 void LocalEngine::BeginToLeave() {
   leaves_ = true;
   TakeSubmissions();
@@ -420,7 +423,8 @@ void LocalEngine::BeginToLeave() {
   mail_.Say(Leaves());
 }
 
-// What has its blocks ends in order, for others may have a part of the result.
+// Leaves when all exchanges with blocks have ended. They end in order, because others may have a
+// part of the result.
 void LocalEngine::LeaveIfDone() {
   if (over_ || !may_leave_ || lane_.HasWhole()) return;
   front_.Stop(ShutDown());
@@ -435,7 +439,7 @@ void LocalEngine::LeaveIfDone() {
   End(ShutDown());
 }
 
-// Others do not go on, so this rank's blocks would stay as they are for ever.
+// Fails, because the others do not go on, and this rank's blocks would stay as they are for ever.
 void LocalEngine::CutShort() {
   if (!over_) Fail(ShutDown());
 }
@@ -451,9 +455,9 @@ void LocalEngine::SendControl(const wire::Message& message) {
 void LocalEngine::ToLane(uint32_t, protocol::LaneMail mail) { lane_.OnMail(mail); }
 
 void LocalEngine::Complete(protocol::OperationId id, protocol::Outcome outcome) {
-  // What this rank's own leaving did to it is no fault of a peer.
+  // An error that follows from this rank's own leaving is not the fault of a peer.
   if (leaves_ && !outcome.status.ok()) outcome.status = ShutDown();
-  // Who calls Submit must not find himself in what is done at the end of an operation.
+  // Never run a completion inside the caller's Submit.
   if (loop_.IsLent()) {
     ends_.emplace_back(id, std::move(outcome));
   } else {
@@ -462,7 +466,7 @@ void LocalEngine::Complete(protocol::OperationId id, protocol::Outcome outcome) 
 }
 
 // The loop does not run any more. After an error the state machines may stand in the middle of a
-// step, and are not asked.
+// step, so nobody asks them.
 void LocalEngine::Finish(const Status& how) noexcept {
   if (!how.ok()) {
     pulse_.NoteLoss(options_.rank, LossCause::kFailed);

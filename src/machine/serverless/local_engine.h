@@ -1,5 +1,6 @@
-// A worker in a job on one machine without servers: its ranks sum in the window. One thread for
-// each rank, with one loop (word_loop.h), has the front and the lane, and at rank 0 the carrier.
+// A worker in a job on one machine without servers, whose ranks sum in the window. Each rank has
+// one thread with one loop (word_loop.h), which runs the front and the lane, and at rank 0 the
+// carrier.
 #pragma once
 
 #include <cstdint>
@@ -36,40 +37,41 @@ namespace byteps::machine {
 struct LocalEngineOptions {
   std::string job;
   std::string secret;
-  // "host:port", as the job's processes were told it; nobody listens there.
+  // The address "host:port" that the job's processes were given; nobody listens there.
   std::string root;
   std::string version;
   uint32_t rank = 0;
   uint32_t size = 2;  // at most local::kLocalRanksMax
   Duration start_limit = seconds(120);
-  Duration operation_limit{};  // runtime::WorkerEngineOptions has it
-  // As of WorkerEngineOptions.
+  Duration operation_limit{};  // runtime::WorkerEngineOptions::operation_limit
+  // Like the options of runtime::WorkerEngineOptions with the same names.
   Duration leave_limit = seconds(4);
   Duration end_limit = seconds(10);
   Duration alive_every = milliseconds(200);
   Duration silence_max = seconds(5);
-  // Between two looks for operations that have not ended, and from a word of a rank that is stuck
-  // to the search for a circle.
+  // `overdue_after`: the time between two looks for operations that have not ended. `judge_after`:
+  // the time from the word of a rank that is stuck to the search for a circle.
   Duration overdue_after = milliseconds(500);
   Duration judge_after = milliseconds(500);
-  // CoordinatorOptions has it; the process of rank 0 reports.
+  // CoordinatorOptions::stall_after; the process of rank 0 reports.
   Duration stall_after = seconds(60);
-  // Where rank 0 shows the job's state, "host:port"; empty: nowhere.
+  // The address "host:port" of rank 0's status port; empty: there is none.
   std::string status_address;
-  std::function<bool()> go_on;  // runtime::WorkerEngineOptions has it
+  std::function<bool()> go_on;  // runtime::WorkerEngineOptions::go_on
 };
 
-// Meets the other ranks of the job. Blocks until all are there, or says who is missing.
+// Meets the other ranks of the job. Blocks until all ranks are there; if some do not come, the
+// error names them.
 Result<runtime::StartedEngine> StartLocalEngine(const LocalEngineOptions& options, Log& log);
 
 class LocalEngine final : public runtime::Engine, private protocol::FrontDriver {
  public:
-  // What its rank shares with the others. Throws as std::thread.
+  // `meeting`: the memory that the rank shares with the others. Throws as std::thread does.
   LocalEngine(const LocalEngineOptions& options, local::Meeting meeting, Log& log);
-  // Leaves if that was not done.
+  // Leaves, unless Leave was called before.
   ~LocalEngine() override;
 
-  // REQUIRES: called once, before anything else.
+  // Starts the engine. REQUIRES: called once, before anything else.
   Status Start();
 
   void Submit(protocol::Operation operation, Done done) override;
@@ -85,7 +87,7 @@ class LocalEngine final : public runtime::Engine, private protocol::FrontDriver 
   bool Leave() override;
 
  private:
-  // On the loop's thread.
+  // The methods below are called on the loop's thread.
   bool Step();
   bool ShortStep();
   void TellEnds();
@@ -119,7 +121,7 @@ class LocalEngine final : public runtime::Engine, private protocol::FrontDriver 
 
   const LocalEngineOptions options_;
   Log& log_;
-  const Status shut_down_;  // made before there may be no memory for it
+  const Status shut_down_;  // made early: there may be no memory later
   local::Meeting meeting_;
   const SharedRoom room_;
   local::Heaps heaps_;
@@ -136,14 +138,14 @@ class LocalEngine final : public runtime::Engine, private protocol::FrontDriver 
   std::unique_ptr<Carrier> carrier_;
   MailRoom mail_;
   std::deque<protocol::FrontMail> to_front_;
-  // To be told on the thread of the loop.
+  // The ends that the loop's own thread has to tell.
   std::deque<std::pair<protocol::OperationId, protocol::Outcome>> ends_;
   Pulse pulse_;
   runtime::Ticker ticker_;
   std::unique_ptr<transport::Loop::Timer> beat_;
   bool over_ = false;  // ended in an error, or left
   bool leaves_ = false;
-  bool may_leave_ = false;  // the carrier gives it no block any more
+  bool may_leave_ = false;  // the carrier gives this rank no block any more
   bool closed_ = false;     // the carrier's part has said that it leaves
   Time next_account_{};
   std::deque<runtime::SaidLine> said_;

@@ -1,4 +1,4 @@
-// The engine of one rank, beside a carrier that the test plays.
+// Tests the engine of one rank, beside a carrier that the test plays.
 #include "src/machine/serverless/local_engine.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ LocalEngineOptions EngineOptions() {
   return options;
 }
 
-// On one thread for each rank: each waits for the other.
+// Meets on one thread for each rank, because each rank waits for the other.
 std::array<std::optional<local::Meeting>, kEngineRanks> MeetOfEngines() {
   std::array<std::optional<local::Meeting>, kEngineRanks> met;
   std::array<std::thread, kEngineRanks> threads;
@@ -52,7 +52,7 @@ std::array<std::optional<local::Meeting>, kEngineRanks> MeetOfEngines() {
 // The process of rank 0, on a thread. Its rank does the same as rank 1.
 class PlayedCarrier {
  public:
-  // `then`: called when the carrier has answered a word of rank 1, before it sends the answers.
+  // Called when the carrier has answered a word of rank 1, before the answers are sent.
   using Then = std::function<void(const Word& word, Carrier& carrier)>;
   PlayedCarrier(local::Meeting meeting, Then then)
       : meeting_(std::move(meeting)),

@@ -13,7 +13,7 @@ Result<runtime::StartedEngine> StartLocalEngine(const LocalEngineOptions& option
   local::MeetingOptions meeting;
   meeting.job = options.job;
   meeting.secret = options.secret;
-  // Jobs side by side need not have ids of their own, but root addresses.
+  // Jobs side by side may have the same job id, but not the same root address.
   meeting.group = "workers of one machine at " + options.root;
   meeting.rank = options.rank;
   meeting.size = options.size;

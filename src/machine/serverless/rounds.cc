@@ -43,7 +43,7 @@ void Rounds::OnLeft(uint32_t rank) {
     if (!round.is_complete) round.begun &= ~Bit(rank);
   }
   LookAtAll();
-  // What is complete needs this rank's bytes, which are there for a moment only.
+  // A complete round needs this rank's bytes, which are there for a moment only.
   for (auto place = rounds_.begin(); place != rounds_.end();) {
     auto next = std::next(place);
     const Round& round = place->second;
@@ -76,13 +76,13 @@ void Rounds::Retire(TensorId tensor, uint64_t use) {
   for (auto place = rounds_.lower_bound({tensor, use, 0});
        place != rounds_.end() && place->first.tensor == tensor;) {
     auto next = std::next(place);
-    // Each rank is told of that by the names, and withdraws.
+    // The names tell each rank of the end, and the rank withdraws.
     if (!place->second.is_complete || events_.break_off(place->first)) Erase(place);
     place = next;
   }
 }
 
-// Of a join everybody is awaited.
+// Returns the ranks that the round waits for. A join waits for every rank.
 RankSet Rounds::Missing(const Round& round) const {
   RankSet exempt = round.facts.how == Combine::kLast ? 0 : joined_;
   return round.facts.ranks & ~round.begun & ~exempt;
@@ -100,13 +100,13 @@ void Rounds::Look(Place place) {
   Round& round = place->second;
   if (round.is_complete) return;
   RankSet missing = Missing(round);
-  // Nobody gives blocks to anything when the carrier has left.
+  // When the carrier has left, nobody gives out blocks any more.
   RankSet gone = (missing & left_) | (left_ & Bit(kCarrier));
   if (round.failure.ok() && gone != 0) {
     return Fail(place, ErrorOfLeftRank(static_cast<uint32_t>(std::countr_zero(gone))));
   }
   if (!round.failure.ok()) {
-    if ((missing & ~left_) == 0) Erase(place);  // nobody is left to be told
+    if ((missing & ~left_) == 0) Erase(place);  // no rank is left that needs the error
     return;
   }
   if (missing != 0) return;

@@ -1,7 +1,7 @@
-// Who has begun which rounds, at the carrier: a round is complete when the last of its ranks that
-// take part has begun it. A rank that has joined takes part in nothing but the join, until all have
+// The rounds that ranks have begun, at the carrier. A round is complete when all ranks that take
+// part have begun it. A rank that has joined takes part in nothing but the join, until all have
 // joined. A round that cannot be completed any more ends in an error, for the ranks that have begun
-// it and for those that begin it later.
+// it and for the ranks that begin it later.
 //
 // A value without I/O; local ranks are the ranks of the job.
 #pragma once
@@ -17,24 +17,24 @@
 
 namespace byteps::machine {
 
-// What all ranks that take part have begun.
+// A round that all ranks that take part have begun.
 struct CompleteRound {
   RoundFacts facts;
   RankSet ranks = 0;
-  uint32_t last = 0;             // who has begun it as the last one
+  uint32_t last = 0;             // the rank that began it last
   std::vector<SmallPart> parts;  // by rank
 };
 
 class Rounds {
  public:
   struct Events {
-    // All that take part have begun it. True: it is over at once. Else its ranks get bytes, or
-    // OnOver follows.
+    // All ranks that take part have begun the round. True: it is over at once. False: its ranks get
+    // bytes, or OnOver follows.
     std::function<bool(const RoundKey&, const CompleteRound&)> complete;
-    // The round of these ranks, which is complete, shall end in an error. False: it will end in
-    // order, because some rank may have a part of the result already.
+    // The round, which is complete, shall end in an error. False: it will end in order, because
+    // some rank may have a part of the result already.
     std::function<bool(const RoundKey&)> break_off;
-    // To these ranks, each of which has begun the round: it has ended so.
+    // The round has ended with this error, for these ranks, each of which has begun it.
     std::function<void(const RoundKey&, RankSet, const Status&)> failed;
   };
   explicit Rounds(Events events) : events_(std::move(events)) {}
@@ -43,16 +43,16 @@ class Rounds {
   void OnJoined(uint32_t rank);
   void OnAbort(uint32_t rank, const Abort& abort);
   void OnLeft(uint32_t rank);
-  // The ranks disagree about this tensor from this use on: its rounds that are not complete are
-  // forgotten, for each rank withdraws its own.
+  // The ranks disagree about this tensor from this use on. Forgets its rounds that are not
+  // complete, because each rank withdraws its own.
   void Retire(TensorId tensor, uint64_t use);
-  // All ranks have let go of it.
+  // All ranks have let go of the tensor.
   void Forget(TensorId tensor) { retired_.erase(tensor); }
   // A complete round is over in order.
   void OnOver(const RoundKey& key) { rounds_.erase(key); }
 
   RankSet left() const { return left_; }
-  // Whether an error is kept for ranks that begin its round later.
+  // Returns whether an error is kept for ranks that begin its round later.
   bool KeepsErrors() const { return errors_ != 0; }
 
  private:
@@ -74,7 +74,7 @@ class Rounds {
 
   const Events events_;
   std::map<RoundKey, Round> rounds_;
-  std::map<TensorId, uint64_t> retired_;  // from which use on
+  std::map<TensorId, uint64_t> retired_;  // the first use of each that is retired
   RankSet joined_ = 0;
   RankSet left_ = 0;
   size_t errors_ = 0;  // rounds with a failure

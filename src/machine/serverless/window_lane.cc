@@ -80,7 +80,7 @@ void WindowLane::On(const protocol::to_lane::Begin& mail) {
                     OperationsOf(exchange), open.part});
 }
 
-// Where there is no place the round has a block.
+// Puts the rank's bytes into a place. If there is no place, the round takes a block.
 SmallPart WindowLane::PutSmall(const protocol::Exchange& exchange) {
   if (exchange.count != 1) return {};
   const protocol::Spans spans = exchange.spans->SpansOf(exchange.first_piece);
@@ -106,7 +106,8 @@ void WindowLane::On(const protocol::to_lane::Abort& mail) {
   if (key != keys_.end()) events_.say(Abort{key->second, mail.why});
 }
 
-// What others may lack of this rank lies in blocks that it has not released.
+// Answers at once: the bytes that others may lack of this rank lie in blocks that it has not
+// released.
 void WindowLane::On(const protocol::to_lane::Settle& mail) {
   events_.tell_front(protocol::to_front::Settled{mail.question});
 }
@@ -135,7 +136,7 @@ Status WindowLane::OnCombined(const Combined& combined, Time now) {
   return Status::Ok();
 }
 
-// From now on nothing here touches the exchange's memory.
+// Lets go of the exchange: nothing here touches its memory from now on.
 void WindowLane::Forget(Exchanges::iterator one, bool join_is_over) {
   if (one->second.part.place != kNoPlace) places_.GiveBack(one->second.part.place);
   if (events_.ended != nullptr) events_.ended(one->first, join_is_over);

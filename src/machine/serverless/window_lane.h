@@ -1,9 +1,9 @@
-// Carries the exchanges of one rank through the window: says to the carrier what this rank has
-// begun, fills its parts of the blocks, sums shares, and reads what it wants. The front knows it as
-// its only lane.
+// Carries the exchanges of one rank through the window: tells the carrier what this rank has begun,
+// fills the rank's parts of the blocks, sums shares, and reads what the rank wants. The front knows
+// it as its only lane.
 //
-// A use of a block goes its way also when this rank's operation has ended without it: then the rank
-// brings no bytes, and the use ends in an error.
+// A use of a block goes on even if this rank's operation has ended early: the rank then brings no
+// bytes, and the use ends in an error.
 //
 // On the thread of its window. Nothing blocks.
 #pragma once
@@ -27,23 +27,24 @@ class WindowLane {
  public:
   struct Events {
     std::function<void(const Word&)> say;                 // to the carrier
-    std::function<void(protocol::FrontMail)> tell_front;  // does not come back into the lane
-    // A round has ended here, well or not; and it was the end of a join, for all.
+    std::function<void(protocol::FrontMail)> tell_front;  // must not call the lane
+    // A round has ended here, well or not. `join_is_over`: it was the end of a join, for all.
     std::function<void(const RoundKey&, bool join_is_over)> ended = nullptr;
   };
-  // Of a job of so many ranks. `small`: where small parts go.
+  // `ranks`: the number of ranks in the job. `small`: the memory of small parts.
   WindowLane(local::Window& window, uint32_t ranks, const SmallMemory& small, Events events);
 
   void OnMail(const protocol::LaneMail& mail);
-  // The carrier says that a round has ended so.
+  // The carrier says that a round has ended with an error.
   void OnFailed(const Failed& failed, Time now);
-  // The result of a round is in this rank's place for it. kProtocol: it has none.
+  // The place of this rank for a round has the result. kProtocol: this rank has no place for the
+  // round.
   Status OnCombined(const Combined& combined, Time now);
 
-  // As BlockWork::Step.
+  // Like BlockWork::Step.
   Result<bool> Step(Time now);
 
-  // Whether an exchange is open of which all pieces have their blocks: it ends soon, in order.
+  // Returns whether an exchange is open whose pieces all have their blocks: it ends soon, in order.
   bool HasWhole() const;
   // Whether this rank has released all blocks that it was named in.
   bool IsDrained() const { return work_.IsDrained(); }
@@ -53,7 +54,7 @@ class WindowLane {
     const protocol::Exchange* exchange = nullptr;
     uint32_t given = 0;      // pieces that have, or had, a block
     uint32_t done = 0;       // pieces of which this rank has what it wants
-    bool is_broken = false;  // a piece has no result: the carrier says why
+    bool is_broken = false;  // a piece has no result: the carrier tells the reason
     RankSet ranks = 0;
     SmallPart part;
   };
@@ -92,7 +93,7 @@ class WindowLane {
   std::map<uint64_t, RoundKey> keys_;  // of open exchanges, by serial
   BlockWork work_;
   Time now_{};
-  std::map<uint32_t, RankSet> sets_;  // process sets, but for 0
+  std::map<uint32_t, RankSet> sets_;  // process sets, except number 0
   RankSet receipt_ranks_ = 0;
   Receipt receipt_;
 };

@@ -63,12 +63,12 @@ class WindowLaneTest : public testing::Test {
   void Begin(uint32_t rank, const Exchanged& what) {
     lane(rank).OnMail(protocol::to_lane::Begin{&what.exchange});
   }
-  // The carrier has heard both.
+  // Completes the round: the carrier has heard both ranks.
   void Complete() {
     const auto& begun = std::get<Begun>(ranks[0]->said.front());
     queue.Add(begun.key, {begun.facts, 0b11, 1, {}});
   }
-  // All that can be done. The lanes of these ranks run.
+  // Does all that can be done, with the lanes of these ranks.
   void RunAll(RankSet running = 0b11) {
     bool did = true;
     while (did) {
@@ -131,7 +131,7 @@ TEST_F(WindowLaneTest, AllPiecesOfAllRanksAreSummed) {
   EXPECT_FALSE(lane(0).HasWhole());
 }
 
-// The event of its decision has passed when the rank takes it up.
+// The event of the decision has passed when the rank takes the use up.
 TEST_F(WindowLaneTest, WhatWasDecidedBeforeIsReadAtOnce) {
   Exchanged root(1, 1, 5);
   Exchanged other(2, 1, 0);
@@ -154,7 +154,7 @@ TEST_F(WindowLaneTest, AnErrorOfTheCarrierEndsItAndTheBlocksGoOn) {
   Begin(0, first);
   Begin(1, second);
   Complete();
-  RunAll(0b01);  // the other one has not come to it
+  RunAll(0b01);  // rank 1 has not come to it
   ASSERT_TRUE(queue.BreakOff(kKey));
   Status why(StatusCode::kDeadlineExceeded, "too late");
   for (uint32_t rank : {0, 1}) {

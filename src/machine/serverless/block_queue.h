@@ -35,9 +35,9 @@ class BlockQueue {
   // least one piece has no result on any rank. False: nothing has changed, because all pieces have
   // blocks, and no block can be withdrawn now.
   bool BreakOff(const RoundKey& key);
-  // Rounds of which all pieces are over, since it was asked last.
+  // Returns the rounds whose pieces are all over, since the last call.
   std::vector<RoundKey> TakeOver();
-  // No piece waits for a block, or has one.
+  // Returns whether no piece waits for a block, or has one.
   bool IsIdle() const { return queue_.empty() && given_.empty(); }
 
  private:

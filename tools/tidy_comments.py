@@ -12,6 +12,7 @@ BANNED = (
 # Only these folders, without the folders in them, are written that way yet.
 FOLDERS = (
     "apps",
+    "include/byteps",
     "python/bindings",
     "sim",
     "src/base",

@@ -19,6 +19,8 @@ FOLDERS = (
     "src/config",
     "src/kernels",
     "src/local",
+    "src/machine",
+    "src/machine/member",
     "src/machine/room",
     "src/machine/serverless",
     "src/operations",

@@ -18,7 +18,7 @@ class WindowForTest {
       ranks_.push_back(std::make_unique<local::Window>(bytes, shape, rank, &heaps_.of(rank)));
     }
   }
-  // As the rank sees it.
+  // Returns the window as the rank sees it.
   local::Window& of(uint32_t rank) { return *ranks_[rank]; }
   local::Heap& heap(uint32_t rank) { return heaps_.own(rank); }
 

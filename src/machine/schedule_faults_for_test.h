@@ -1,5 +1,5 @@
-// A rank that stops in the middle of a step in a block of the window, under a random schedule: half
-// of its part is written, half of a share is summed, or half of a result is copied out.
+// Stops a rank in the middle of a step in a block of the window, under a random schedule: half of
+// its part is written, half of a share is summed, or half of a result is copied out.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,14 +19,15 @@ namespace byteps::machine {
 
 enum class HalfStep : uint8_t { kFill, kSum, kTake };
 
-// Of one rank, of one step.
+// A step in which one rank has stopped.
 class StoppedStep {
  public:
   StoppedStep(const SharedRoom& room, const local::WindowShape& shape, local::Window& window,
               local::HeapsForTest& heaps)
       : shape_(shape), window_(window), heaps_(heaps), memory_(room.window()) {}
 
-  // Begins such a step and leaves it in the middle. False: the rank has none to do just now.
+  // Begins such a step and leaves it in the middle. False: the rank has no such step to do just
+  // now.
   bool Begin(HalfStep what) {
     uint64_t number = 0;
     while (std::optional<local::AdmittedUse> at = window_.NextAfter(number).value()) {
@@ -40,8 +41,8 @@ class StoppedStep {
     }
     return false;
   }
-  // What the rank does when it goes on. The other steps it begins anew: nobody has looked at what
-  // they have written.
+  // Does the rest of the step, when the rank goes on. The rank begins a fill or a take anew,
+  // because nobody has looked at what it has written.
   void Finish() {
     if (what_ == HalfStep::kSum) FinishSum();
   }
@@ -63,7 +64,7 @@ class StoppedStep {
     const uint64_t mark = words().blocks[at.block].marks[rank].mark.load();
     const bool has_filled = mark >= (at.number << 2 | local::kHasFilled);
     if (local::Has(at.use.bring, rank) && !has_filled) return HalfStep::kFill;
-    // Who brings nothing may sum as well; here only who has filled does.
+    // A rank that brings nothing may sum, too; here only ranks that have filled do.
     return has_filled ? std::optional(HalfStep::kSum) : std::nullopt;
   }
   void SpoilPart() const {
@@ -84,7 +85,7 @@ class StoppedStep {
     block().marks[window_.rank()].mark.store(at_.number << 2 | local::kHasFilled);
     window_.Notify(at_.use.ranks);
   }
-  // Blocks of these schedules have one share.
+  // Sums a part of the only share that blocks of these schedules have.
   void Sum(size_t begin, size_t end) const {
     std::array<const std::byte*, local::kLocalRanksMax> inputs{};
     size_t count = 0;

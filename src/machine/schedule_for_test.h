@@ -1,7 +1,6 @@
-// The ranks of one machine in one thread, under a random schedule. Each takes turns as its loop
-// does (word_loop.h): until nothing is left to do, and then only after an event of its own. So an
-// event that nobody tells of shows as an operation that never ends, whatever a timer would have
-// mended.
+// The ranks of one machine in one thread, under a random schedule. Each rank takes turns as its
+// loop does (word_loop.h): until nothing is left to do, and then only after an event of its own. An
+// event that nobody tells therefore shows as an operation that never ends; no timer can hide it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -39,9 +38,9 @@ struct RolledOp {
   bool is_aborted = false;  // by some rank
 };
 
-// What one rank brings to an operation, and gets.
+// The bytes that one rank brings to an operation, and gets.
 struct ScheduledPart final : protocol::SpanSource {
-  // `shared`: room for its input in the rank's heap; if there is none, it has memory of its own.
+  // `shared`: room for the input in the rank's heap; empty: the part has memory of its own.
   ScheduledPart(RolledOp& what, uint32_t of_rank, uint64_t serial, ByteSpan shared)
       : op(what),
         rank(of_rank),
@@ -100,27 +99,27 @@ struct ScheduledPart final : protocol::SpanSource {
   Status status;
 };
 
-// One rank stops in the middle of a step, or between two. It is killed, or goes on when nothing
-// else can be done.
+// Stops one rank in the middle of a step, or between two steps. The rank is killed, or goes on when
+// nothing else can be done.
 struct ScheduledFault {
   uint32_t rank = 0;
   int not_before = 0;              // in turns
-  std::optional<HalfStep> within;  // between two steps, if the rank has had none for long
+  std::optional<HalfStep> within;  // none, or no such step for long: between two steps
   bool is_killed = false;
 };
 inline constexpr int kWaitForStepTurns = 300;
 
-// What the schedule asks of the parts of a machine.
+// The calls of the schedule to the parts of a machine.
 struct ScheduledMachine {
   std::function<void(ScheduledPart&)> begin;
   std::function<void(ScheduledPart&)> give_up;
-  // True: there may be more to do.
+  // Returns true if there may be more to do.
   std::function<bool(uint32_t rank)> step;
-  // A rank was lost: this one takes what lies in the window.
+  // A rank was lost. Makes this rank take what lies in the window.
   std::function<void(uint32_t rank)> take_what_is_there;
-  // And then ends what it has still open.
+  // Ends, afterwards, the parts that this rank has still open.
   std::function<void(ScheduledPart&)> withdraw;
-  // What else there is.
+  // The steps of all other parts of the machine.
   std::vector<std::function<bool()>> others;
 };
 
@@ -128,7 +127,8 @@ struct alignas(64) ScheduledLine {
   std::byte bytes[64] = {};
 };
 
-// The ranks of one machine, and what they do. What else there is takes turns as `others`.
+// The ranks of one machine, and their operations. The other parts of the machine take turns as
+// `others`.
 class Schedule {
  public:
   Schedule(uint64_t seed, uint32_t count, const local::WindowShape& shape)
@@ -150,7 +150,7 @@ class Schedule {
 
   uint64_t Below(uint64_t end) { return random() % end; }
 
-  // Until nothing can be done any more.
+  // Runs until nothing can be done any more.
   void Run(const ScheduledMachine& machine) {
     for (int turn = 0; turn < kTurnsMax; ++turn) {
       if (fault_.has_value() && !is_struck_) Strike(turn);
@@ -160,7 +160,7 @@ class Schedule {
         continue;
       }
       bool did = false;
-      // What else there is belongs to the carrier's process.
+      // The other parts belong to the carrier's process.
       const size_t count = stopped_ == 0 ? 0 : machine.others.size();
       for (size_t i = 0, first = count == 0 ? 0 : Below(count); i < count; ++i)
         did = did || machine.others[(first + i) % count]();
@@ -192,7 +192,7 @@ class Schedule {
       ASSERT_EQ(part->ends, 1) << what;
       const auto& first =
           *std::ranges::find_if(parts, [&](const auto& one) { return &one->op == &part->op; });
-      // Who has its part when a rank is lost ends well, and others do not.
+      // When a rank is lost, ranks that have their part end well, and the others do not.
       if (killed_ == kNobody) {
         EXPECT_EQ(part->status, first->status) << what;
       }
@@ -213,7 +213,7 @@ class Schedule {
   static void End(ScheduledPart& part, const Status& how) {
     ++part.ends;
     part.status = how;
-    std::ranges::fill(part.input, 1e9F);  // its user has it again, and others must not read it
+    std::ranges::fill(part.input, 1e9F);  // the user has it again, and others must not read it
   }
   bool HasBegunAll() const {
     for (uint32_t rank = 0; rank < count_; ++rank) {
@@ -244,7 +244,7 @@ class Schedule {
     to_begin_[rank].pop_front();
     part.has_begun = true;
     machine.begin(part);
-    sleeping_[rank] = false;  // its thread has a post
+    sleeping_[rank] = false;  // its thread has posted work
     if (Below(12) != 0) return;
     part.op.is_aborted = true;
     machine.give_up(part);
@@ -274,9 +274,9 @@ class Schedule {
     killed_ = fault.rank;
     windows[(fault.rank + 1) % count_]->MarkLost(fault.rank);
   }
-  // Ranks do not wait for one that they do not need, unless it had all blocks, with the reserve,
-  // when it stopped: a third rank that was late may have brought that about. Without the carrier
-  // nothing begins.
+  // Checks that ranks do not wait for a rank that they do not need. There is one exception: that
+  // rank had all blocks, with the reserve, when it stopped, which a third, late rank may have
+  // brought about. Without the carrier nothing begins.
   void CheckBesideTheFrozen() const {
     if (stopped_ == 0 || BlocksOf(*windows[stopped_]) == shape_.blocks) return;
     for (const auto& part : parts) {
@@ -285,7 +285,7 @@ class Schedule {
                                << ", which takes no part in it";
     }
   }
-  // How many it has to release.
+  // Returns the number of blocks that the rank has to release.
   static uint32_t BlocksOf(local::Window& window) {
     uint32_t blocks = 0;
     uint64_t number = 0;

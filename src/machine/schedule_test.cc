@@ -1,4 +1,4 @@
-// Whole machines under random schedules (schedule_for_test.h).
+// Runs whole machines under random schedules (schedule_for_test.h).
 #include "src/machine/schedule_for_test.h"
 
 #include <gtest/gtest.h>
@@ -41,12 +41,12 @@ to_lane::AddProcessSet SetOf(const RolledOp& op, bool one_slot) {
   return set;
 }
 
-// Of some schedules no round is small; of others some ranks have no place now and then.
+// In some schedules no round is small; in others some ranks have no place now and then.
 SmallMemory SmallMemoryOf(const SharedRoom& room, uint64_t seed) {
   return room.Small(static_cast<uint32_t>(seed / 3 % 4));
 }
 
-// `lane_of`: by rank.
+// `lane_of`: returns the lane of a rank.
 template <typename LaneOf>
 ScheduledMachine MachineOf(LaneOf lane_of) {
   ScheduledMachine machine;
@@ -63,7 +63,7 @@ ScheduledMachine MachineOf(LaneOf lane_of) {
   return machine;
 }
 
-// Which rank stops, when, in the middle of what, and whether it goes on.
+// Draws which rank stops, when, in the middle of which step, and whether it goes on.
 ScheduledFault FaultOf(uint64_t seed, uint32_t count) {
   std::mt19937_64 random(seed * 31 + 7);
   ScheduledFault fault;
@@ -76,7 +76,7 @@ ScheduledFault FaultOf(uint64_t seed, uint32_t count) {
 }
 
 constexpr uint64_t kSeeds = 250;
-// A campaign gives other numbers than 0: --gtest_random_seed=N.
+// A campaign takes other seeds than the default: --gtest_random_seed=N.
 uint64_t FirstSeed() { return kSeeds * static_cast<uint64_t>(GTEST_FLAG_GET(random_seed)); }
 
 class Schedules : public testing::TestWithParam<int> {
@@ -90,7 +90,8 @@ class Schedules : public testing::TestWithParam<int> {
   }
 };
 
-// As LocalEngine puts them together. Whether a rank was stopped in the middle of a step.
+// Plays a machine that is put together as in LocalEngine. Returns whether a rank was stopped in the
+// middle of a step.
 bool PlayWithoutServers(uint64_t seed, uint32_t count, std::optional<ScheduledFault> fault) {
   Schedule ranks(seed, count, SmallShape(count, seed));
   if (fault.has_value()) ranks.SetFault(*fault);
@@ -160,8 +161,8 @@ TEST_P(Schedules, OfAMachineWithoutServersOneOfWhoseRanksStops) {
   EXPECT_GT(within, kSeeds / 10) << "too few ranks stop in the middle of a step";
 }
 
-// What a lane does for the carrier, whose machine is the only member: what it has pushed is the
-// answer. Its steps are taken one by one, in any order.
+// Does the work of a lane for the carrier, whose machine is the only member: the pushed bytes are
+// the answer. The schedule takes its steps one by one, in any order.
 class LoneLane {
  public:
   using Tell = std::function<void(protocol::FrontMail)>;
@@ -183,7 +184,7 @@ class LoneLane {
       tell_(to_front::Released{0, withdraw->exchange->serial, withdraw->exchange->tensor.id});
     }
   }
-  // Takes the step that `pick` chooses of so many. False: there is none.
+  // Takes one step; `pick` chooses it by number. False: there is no step.
   bool Step(const std::function<uint64_t(uint64_t)>& pick) {
     if (steps_.empty()) return false;
     const auto at = steps_.begin() + static_cast<ptrdiff_t>(pick(steps_.size()));
@@ -295,7 +296,7 @@ to_lane::View ViewOfMachine(uint32_t ranks) {
   return {view, 0};
 }
 
-// As MachineLanes puts them together.
+// A machine that is put together as in MachineLanes.
 class MemberMachine {
  public:
   MemberMachine(uint64_t seed, uint32_t count)
@@ -318,7 +319,7 @@ class MemberMachine {
     uplink_.OnView(ViewOfMachine(count));
     for (uint32_t rank = 0; rank < count; ++rank) AddRank(rank);
     for (const auto& part : ranks_.parts) {
-      if (part->op.how == Combine::kOverlay) part->exchange.root = 0;  // its machine's slot
+      if (part->op.how == Combine::kOverlay) part->exchange.root = 0;  // the slot of its machine
     }
     for (const auto& op : ranks_.ops) {
       for (uint32_t rank : op->ranks) {
@@ -327,7 +328,7 @@ class MemberMachine {
     }
   }
 
-  // As PlayWithoutServers.
+  // Like PlayWithoutServers.
   bool Run(std::optional<ScheduledFault> fault) {
     if (fault.has_value()) ranks_.SetFault(*fault);
     ScheduledMachine machine = MachineOf([this](uint32_t rank) -> auto& { return *lanes_[rank]; });

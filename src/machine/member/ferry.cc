@@ -81,7 +81,7 @@ local::BlockUse Ferry::UseOf(const Piece& piece, const FerryRound& round) const 
   return use;
 }
 
-// `over`: it has no block, and goes on.
+// Gives the piece a block. `over`: it needs no block, and goes on.
 bool Ferry::AdmitOne(const Piece& piece, const FerryRound& round, std::vector<RankSet>& stuck,
                      bool& over) {
   over = piece.way == Way::kCollect && piece.to.empty();
@@ -102,7 +102,7 @@ bool Ferry::Admit() {
   {
     MutexLock lock(mutex_);
     std::vector<RankSet> stuck;
-    // The round of the last piece without a block: many of one round wait behind each other.
+    // The round of the last piece without a block: the other pieces of that round wait behind it.
     std::optional<RoundKey> waits;
     for (auto next = waiting_.begin(); next != waiting_.end();) {
       if (waits == next->key) {
@@ -180,7 +180,7 @@ void Ferry::Take(const local::AdmittedUse& at, bool is_sum, ConstByteSpan result
     copied_.notify_all();
     given_.erase(at.number);
   }
-  // Of what was called off meanwhile the lane does not hear: it has abandoned the ticket.
+  // The lane does not hear of a piece that was called off meanwhile: it has abandoned the ticket.
   ended_.push_back({piece.ticket, piece.resume, is_sum ? Status::Ok() : Withdrawn()});
 }
 

@@ -1,11 +1,12 @@
 // Carries pieces between the window of a machine and the lanes of its carrier, in a job with
-// servers: a piece that is to be pushed is summed in a block of the window and copied out, and an
-// answer is copied into a block, from which the ranks read it. A block waits for the ranks of the
-// machine only (decision 18, rule 2), so a piece gets one for each of the two ways. Pieces get
-// blocks in the order in which the lanes bring them, which is by urgency in each lane's outbox.
+// servers. The ranks sum a piece that is to be pushed in a block of the window, and the carrier
+// copies it out. The carrier copies an answer into a block, from which the ranks read it. A block
+// waits for the ranks of the machine only (decision 18, rule 2), so a piece gets one block for each
+// of the two ways. Pieces get blocks in the order in which the lanes bring them; each lane brings
+// them by urgency.
 //
-// Stages of lanes ask for it on their threads (ferry_paths.h); the window's thread gives the blocks
-// and copies. Any thread but where it says otherwise.
+// Stages of lanes call it on their threads (ferry_paths.h); the window's thread gives the blocks
+// and copies. Any thread may call the methods, unless a method says otherwise.
 #pragma once
 
 #include <condition_variable>
@@ -22,7 +23,8 @@
 
 namespace byteps::machine {
 
-// In BlockUse::generation: the block has an answer. Else it collects what is pushed.
+// The bit of BlockUse::generation that says: the block has an answer. Without it the block collects
+// bytes to push.
 inline constexpr uint32_t kSpreads = uint32_t{1} << 31;
 
 inline bool Spreads(const local::BlockUse& use) { return (use.generation & kSpreads) != 0; }
@@ -30,21 +32,21 @@ inline RoundKey KeyOfUpward(const local::BlockUse& use) {
   return {use.tensor, use.round, use.generation & ~kSpreads};
 }
 
-// A round whose ranks have all begun it, or have joined.
+// A round that all its ranks have begun; ranks that have joined do not count.
 struct FerryRound {
-  RankSet ranks = 0;  // that take part
+  RankSet ranks = 0;  // the ranks that take part
   RankSet bring = 0;
   Combine how = Combine::kSum;
   DataType type = DataType::kFloat32;
-  // Of a table of sizes in which ranks that have joined leave gaps: what the others bring, offset
-  // and bytes. Every number of a gap is pushed as operations::kTakesNoPart.
+  // The parts of a table of sizes in which ranks that have joined leave gaps: offset and bytes of
+  // what the other ranks bring. Every number in a gap is pushed as operations::kTakesNoPart.
   std::vector<std::pair<uint32_t, uint32_t>> parts;
 };
 
 class Ferry {
  public:
   enum class Way : uint8_t { kCollect, kSpread };
-  // One piece in one stage of a lane. Its bytes stay until its end is told, or CallOff.
+  // One piece in one stage of a lane. Its bytes stay valid until `resume` was called, or CallOff.
   struct Piece {
     Way way = Way::kCollect;
     const void* owner = nullptr;  // the stages of one lane
@@ -52,34 +54,35 @@ class Ferry {
     RoundKey key;
     uint32_t piece_bytes = 0;
     uint32_t offset = 0;  // in the piece
-    ByteSpan to;          // of what is collected
-    ConstByteSpan from;   // of what is spread
+    ByteSpan to;          // the place for collected bytes
+    ConstByteSpan from;   // the bytes to spread
     protocol::ResumePiece resume;
   };
 
-  // The carrier's window.
+  // `window`: the carrier's.
   explicit Ferry(local::Window& window) : window_(window) {}
 
-  // The pieces of a round may have blocks from now on; and not any more: then what is to be pushed
-  // waits until it is called off, and answers are spread to nobody.
+  // Open lets the pieces of a round have blocks from now on; Close forbids it. After Close, a piece
+  // that is to be pushed waits until it is called off, and an answer is spread to nobody.
   void Open(const RoundKey& key, FerryRound round);
   void Close(const RoundKey& key);
 
-  // False: there is nothing to be done with it, and it goes on at once.
+  // Begins a stage. False: there is nothing to do for the piece, and it goes on at once.
   bool Begin(Piece piece);
-  // Nothing touches the bytes of what was begun for the ticket, or by this owner, any more. Waits
-  // for one copy at most.
+  // Make sure that nothing touches the bytes of pieces of this ticket, or of this owner, any more.
+  // Block for one copy at most.
   void CallOff(const protocol::PieceTicket& ticket);
   void CallOffAll(const void* owner);
 
-  // On the window's thread: gives blocks, and looks which answers all have read. True: did any.
+  // Gives blocks, and looks for answers that all ranks have read. True: it did any of that. Must be
+  // called on the window's thread.
   bool Admit();
-  // On the window's thread: continues the pieces that have ended. Of several at once, because each
-  // time may wake a lane.
+  // Continues the pieces that have ended. Call it for several at once, because each call may wake a
+  // lane. Must be called on the window's thread.
   void Resume();
-  // Fills the carrier's part with an answer. False: that was called off.
+  // Fills the carrier's part with an answer. False: the piece was called off.
   bool Fill(const local::AdmittedUse& at, ByteSpan part);
-  // What was collected. `result` is empty after an error.
+  // Takes collected bytes. `result` is empty after an error.
   void Take(const local::AdmittedUse& at, bool is_sum, ConstByteSpan result);
 
  private:
@@ -104,7 +107,7 @@ class Ferry {
   void CallOffIf(Which which);
 
   local::Window& window_;
-  std::vector<Ended> ended_;  // of the window's thread
+  std::vector<Ended> ended_;  // used on the window's thread only
   Mutex mutex_;
   std::condition_variable copied_;
   std::map<RoundKey, FerryRound> rounds_ BYTEPS_GUARDED_BY(mutex_);

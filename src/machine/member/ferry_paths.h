@@ -1,5 +1,5 @@
 // The stages of a piece at the carrier of a machine, in a job with servers: `collect` before the
-// exchange, `spread` behind it (protocol/data_path.h), with a codec's between them.
+// exchange, `spread` behind it (protocol/data_path.h), and the stages of a codec between them.
 #pragma once
 
 #include "src/machine/member/ferry.h"
@@ -8,7 +8,7 @@
 
 namespace byteps::machine {
 
-// Of one lane. Each belongs to the lane's thread; `ferry` outlives it.
+// The paths of one lane. They belong to the lane's thread; `ferry` outlives them.
 class FerryPaths final : public protocol::PiecePaths {
  public:
   FerryPaths(Ferry& ferry, const protocol::StageTools& tools);
@@ -48,7 +48,7 @@ class FerryPaths final : public protocol::PiecePaths {
   Spread spread_{*this};
   protocol::EncodeStage encode_;
   protocol::DecodeStage decode_;
-  // The lane has no memory of the ranks.
+  // True: the lane has no memory of the ranks.
   const protocol::PiecePath plain_{{&collect_}, {&spread_}, true};
   const protocol::PiecePath coded_{{&collect_, &encode_}, {&decode_, &spread_}, true};
 };

@@ -15,7 +15,7 @@ using protocol::StageVerdict;
 
 constexpr RoundKey kRoundOnFerry = {5, 1, 0};
 
-// Two ranks; the test plays their parts in the window.
+// Tests with two ranks, whose parts in the window the test plays.
 class FerryTest : public testing::Test {
  protected:
   struct Told {

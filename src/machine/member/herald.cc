@@ -9,7 +9,7 @@
 namespace byteps::machine {
 namespace {
 
-// The loop never blocks; it may have ended.
+// The limit for a call on the loop, which never blocks but may have ended.
 constexpr Duration kHeraldLimit = seconds(10);
 
 wire::Join HeraldOf(wire::Join join, const std::string& machine) {

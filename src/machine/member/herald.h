@@ -1,7 +1,7 @@
 // Tells the coordinator that a worker is here, while the worker still meets the others of its
-// machine: so people see who is missing, and what ends the job ends the wait. The coordinator lets
-// nobody in because of it. The worker then joins over a connection of its own, and the coordinator
-// cuts this one.
+// machine. So people see who is missing, and the end of the job ends the wait. The coordinator
+// admits no worker because of it. The worker then joins over a connection of its own, and the
+// coordinator cuts this one.
 #pragma once
 
 #include <memory>
@@ -20,17 +20,19 @@ namespace byteps::machine {
 // Thread-safe; has a thread of its own.
 class Herald {
  public:
-  // `join`: what the worker will join with; of its contributor only the size counts. `machine`: the
-  // same text for all workers of the machine, and for nobody else. `transport` and `log` outlive
-  // it. Throws std::system_error when the system has no thread or descriptor left.
+  // `join`: the values with which the worker will join; of its contributor only the size counts.
+  // `machine`: the same text for all workers of the machine, and for no other worker. `transport`
+  // and `log` outlive this object. Throws std::system_error if the system has no thread or
+  // descriptor left.
   Herald(transport::Transport& transport, const runtime::ControlLinkOptions& control,
          wire::Join join, const std::string& machine, Log& log);
   ~Herald();
 
-  // Why this worker cannot be in the job: it was refused, the job is over, or nobody answers. Ok:
-  // nothing speaks against it.
+  // Returns why this worker cannot be in the job: it was refused, the job is over, or nobody
+  // answers. Ok: nothing is known against it.
   Status failure();
-  // The worker is about to join, so the coordinator will cut this connection. Blocks for a moment.
+  // Says that the worker is about to join, so the coordinator will cut this connection. Blocks for
+  // a moment.
   void Retire();
 
  private:

@@ -16,9 +16,9 @@ namespace {
 
 using protocol::ErrorOfLeftRank;
 
-// How long a process that ends waits for the others to have what it brings.
+// The time that a process that ends waits for the others to have what it brings.
 constexpr Duration kEndLimit = seconds(2);
-// Things that a rank does in blocks before it looks for other work and wakes others.
+// The number of things that a rank does in blocks before it looks for other work and wakes others.
 constexpr int kStepsOfTurn = 32;
 
 Status RankWasLost(const std::string& name) {
@@ -36,7 +36,7 @@ class SharedTransport final : public transport::Transport {
   std::unique_ptr<transport::Loop> MakeLoop() override { return inner_->MakeLoop(); }
 
  private:
-  const std::shared_ptr<transport::Transport> inner_;  // with a herald, for a while
+  const std::shared_ptr<transport::Transport> inner_;  // shared with a herald, for a while
 };
 
 }  // namespace
@@ -81,7 +81,8 @@ local::WindowShape MachineLanes::ShapeFor(uint32_t ranks) {
   local::WindowShape shape;
   shape.ranks = ranks;
   shape.block_bytes = kUpwardPieceBytesMax;
-  // Many, so that there is much to do in a turn. They are touched as far as their pieces reach.
+  // Many blocks, so that there is much to do in a turn. Only the bytes that pieces use become real
+  // memory.
   shape.blocks = 32;
   return shape;
 }
@@ -108,7 +109,8 @@ void MachineLanes::Start() {
   thread_ = std::thread([this] { Run(); });
 }
 
-// What is open cannot end without this thread.
+// Runs the loop. If this thread stops early, the engine must stop, because open operations cannot
+// end without it.
 void MachineLanes::Run() noexcept {
   Status how = runtime::RunLoop(words_);
   if (ends_) return;
@@ -172,7 +174,7 @@ void MachineLanes::OnCoordinatorBack() {
   if (lanes_ != nullptr) lanes_->OnCoordinatorBack();
 }
 
-// This rank's alone: the carrier goes on for the others.
+// Ignores the answers of this rank only; the carrier goes on for the others.
 void MachineLanes::IgnoreAnswers(std::function<void()> done) {
   Post([this, done = std::move(done)] {
     lane_.IgnoreAnswers();
@@ -188,11 +190,12 @@ void MachineLanes::Close(const Status& why) {
   } else if (why.code() == StatusCode::kShutdown) {
     Post([this] { mail_.Say(Leaves()); });
   }
-  // Why else this rank goes the carrier hears from the coordinator, and says it to all. If it heard
-  // first that this rank has left, the others would hear a wrong reason.
+  // If this rank goes for another reason, the coordinator tells the carrier, and the carrier tells
+  // all ranks. If the carrier heard first that this rank has left, the others would hear a wrong
+  // reason.
 }
 
-// A process that has not left in order is lost to the others of its machine.
+// Ends the thread. A process that has not left in order is lost to the others of its machine.
 void MachineLanes::End() noexcept {
   if (ends_.exchange(true)) return;
   if (lanes_ != nullptr) lanes_->End();
@@ -231,7 +234,7 @@ bool MachineLanes::Step() {
   return did;
 }
 
-// Others are woken once for all of it.
+// Does several things in a row, so that others are woken once for all of them.
 Result<bool> MachineLanes::StepLane() {
   bool did = false;
   for (int i = 0; i < kStepsOfTurn; ++i) {
@@ -263,7 +266,7 @@ void MachineLanes::TellLost(const Status& why) {
   inbox_.Put(News([this, why] { events_.on_lost(why); }));
 }
 
-// Nothing goes on in the window any more; what is open is withdrawn by the front.
+// Stops all work in the window. The front withdraws what is open.
 void MachineLanes::OnLoss() {
   over_ = true;
   heaps_.Close();
@@ -279,7 +282,8 @@ void MachineLanes::Fail(const Status& why) {
   TellLost(why);
 }
 
-// The carrier has said that it goes, or that no use of a block names this rank any more.
+// Leaves. REQUIRES: the carrier has said that it leaves, or that no use of a block names this rank
+// any more; else does nothing.
 void MachineLanes::LeaveIfDone() {
   const bool alone = Has(window_.left() | window_.lost(), kCarrierRank);
   if (!IsCarrier() && !may_leave_ && !alone) return;
@@ -303,7 +307,8 @@ Result<runtime::StartedEngine> StartMachineWorker(std::unique_ptr<transport::Tra
   options.join.local_rank = machine.local_rank;
   options.join.local_size = machine.local_size;
   meet.on_refused = [&log](const std::string& whom) { log.Warning("{}", whom); };
-  // The coordinator says who is missing. The herald goes after the engine has joined, or failed to.
+  // The coordinator tells which workers are missing. The herald is destroyed after the engine has
+  // joined, or has failed to join.
   std::shared_ptr<transport::Transport> shared = std::move(transport);
   Herald herald(*shared, options.control, options.join, machine.machine, log);
   meet.go_on = [&] {
@@ -319,7 +324,7 @@ Result<runtime::StartedEngine> StartMachineWorker(std::unique_ptr<transport::Tra
   const uint64_t number = room.MeetingNumber(options.join.incarnation);
   options.join.contributor = "machine " + machine.machine + ", meeting " + std::to_string(number);
   options.join.contributor_size = machine.local_size;
-  // Called once.
+  // The function is called once.
   auto meeting = std::make_shared<local::Meeting>(std::move(met).value());
   options.make_lanes = [&machine, meeting](runtime::WorkerLanesParts parts) {
     return std::make_unique<MachineLanes>(std::move(parts), machine, std::move(*meeting));

@@ -1,6 +1,6 @@
-// What a worker has behind its front when the ranks of its machine are one member of a job with
-// servers: a thread that sleeps on the rank's word in the window, with the rank's part in it, and
-// at the carrier the lanes with the connections to the shards (docs/decisions/0024).
+// The part of a worker behind its front when the ranks of its machine are one member of a job with
+// servers: a thread that sleeps on the rank's word in the window, with the rank's part in the
+// window, and at the carrier the lanes with the connections to the shards (docs/decisions/0024).
 #pragma once
 
 #include <atomic>
@@ -30,9 +30,9 @@
 
 namespace byteps::machine {
 
-// All workers of a job cut alike, whatever their machine is like: a piece fits into a block of any.
+// All workers of a job cut tensors alike, so a piece fits into a block of any machine.
 inline constexpr uint32_t kUpwardPieceBytesMax = uint32_t{256} << 10;
-// A number for each pair of ranks is one piece.
+// One piece must hold a number for each pair of ranks.
 inline constexpr uint32_t kUpwardRanksMax = 181;
 
 struct MachineOptions {
@@ -44,8 +44,9 @@ struct MachineOptions {
   uint32_t local_size = 2;  // at most local::kLocalRanksMax
 };
 
-// As runtime::StartWorkerEngine, with the other ranks of the machine as one member of the job:
-// waits for them first. Of `options` it sets what says so.
+// Like runtime::StartWorkerEngine, for a worker that is one member of the job together with the
+// other ranks of its machine. Waits for these ranks first. Sets the values of `options` that say
+// so.
 Result<runtime::StartedEngine> StartMachineWorker(std::unique_ptr<transport::Transport> transport,
                                                   runtime::WorkerEngineOptions options,
                                                   const MachineOptions& machine, Log& log);
@@ -76,12 +77,12 @@ class MachineLanes final : public runtime::WorkerLanes {
 
   bool IsCarrier() const { return options_.local_rank == kCarrierRank; }
   std::unique_ptr<runtime::LaneGroup> MakeGroup(runtime::WorkerLanesParts parts);
-  // On the owner's loop.
+  // Takes the words and mail that came from the window's thread. Called on the owner's loop.
   void TakeTold(std::vector<Told>& all);
-  // To the window's thread.
+  // Runs `work` on the window's thread.
   void Post(std::function<void()> work) noexcept;
 
-  // On the window's thread.
+  // The methods below are called on the window's thread.
   bool Step();
   Result<bool> StepLane();
   void OnWord(const Word& word);
@@ -99,12 +100,12 @@ class MachineLanes final : public runtime::WorkerLanes {
   local::Heaps heaps_;
   local::Window window_;
   WordLoop words_;
-  const std::unique_ptr<Ferry> ferry_;               // at the carrier
-  const std::unique_ptr<runtime::LaneGroup> lanes_;  // the same
-  const std::unique_ptr<Uplink> uplink_;             // the same
+  const std::unique_ptr<Ferry> ferry_;               // null: not the carrier
+  const std::unique_ptr<runtime::LaneGroup> lanes_;  // null: not the carrier
+  const std::unique_ptr<Uplink> uplink_;             // null: not the carrier
   runtime::Inbox<Told> inbox_;                       // for the owner's loop
   std::atomic<bool> lost_mail_{false};
-  bool closed_ = false;  // of the owner's loop
+  bool closed_ = false;  // used on the owner's loop only
 
   // Owned by the window's thread.
   UpwardLane lane_;

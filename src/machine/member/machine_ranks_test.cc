@@ -5,7 +5,7 @@
 namespace byteps::machine {
 namespace {
 
-// Two machines, to which the ranks were dealt in turn.
+// Returns the workers of two machines, to which the ranks were dealt in turn.
 std::vector<wire::WorkerInfo> DealtInTurn() {
   std::vector<wire::WorkerInfo> workers;
   for (uint32_t rank = 0; rank < 6; ++rank) {
@@ -35,7 +35,7 @@ TEST(MachineRanksTest, BeforeAViewItKnowsLocalRanksOnly) {
   EXPECT_EQ(ranks.NameOf(1), "the worker with local rank 1");
 }
 
-// The others of a machine name it when it has left.
+// The others of the machine name the worker when it has left.
 TEST(MachineRanksTest, WhoIsInALaterViewNoMoreKeepsItsRank) {
   std::vector<wire::WorkerInfo> workers = DealtInTurn();
   MachineRanks ranks;
@@ -45,7 +45,7 @@ TEST(MachineRanksTest, WhoIsInALaterViewNoMoreKeepsItsRank) {
   EXPECT_EQ(ranks.RankOf(1), 2u);
 }
 
-// A view comes from another process.
+// Another process sends the view, so the view may be wrong.
 TEST(MachineRanksTest, WhatNoMachineCanHaveIsPassedOver) {
   std::vector<wire::WorkerInfo> workers = DealtInTurn();
   workers[2].local_rank = UINT32_MAX;

@@ -3,7 +3,7 @@
 //   machine_member JOB RANK SIZE SEED KILLED KILL_AT [freeze]
 //
 // All ranks draw the same operations from SEED, and submit them in orders of their own. The ranks
-// in KILLED (as bits) kill themselves in batch KILL_AT, or stop. Says how it ended, in one line.
+// in KILLED (as bits) kill themselves in batch KILL_AT, or stop. Writes how it ended, in one line.
 #include <signal.h>
 
 #include <algorithm>
@@ -38,12 +38,12 @@ struct Role {
   bool freezes = false;  // instead of killing itself
 };
 
-// What all ranks draw alike.
+// An operation that all ranks draw alike.
 struct Draw {
   std::string name;
   Op op = Op::kSum;
   uint32_t group = 0;
-  size_t count = 0;  // of elements; for each receiver where they are dealt
+  size_t count = 0;  // of elements; for each receiver in operations that deal
   uint32_t root = 0;
   int32_t priority = 0;
 };
@@ -54,7 +54,7 @@ int32_t ValueOf(const Draw& draw, uint32_t rank, size_t index) {
 
 class Call {
  public:
-  // `memory`: where its input lies; null: in memory of its own.
+  // `memory`: the memory of the input; null: the call has its own.
   Call(const Draw& draw, const std::vector<uint32_t>& ranks, uint32_t rank,
        runtime::TensorMemory* memory)
       : draw_(draw), ranks_(ranks), rank_(rank), memory_(memory) {
@@ -104,7 +104,7 @@ class Call {
     changed_.notify_all();
   }
 
-  // `helps`: does the engine's work meanwhile, as a user's thread that waits does.
+  // `helps`: does the engine's work meanwhile, like a user's thread that waits.
   Status Wait(runtime::Engine& engine, bool helps) {
     auto deadline = std::chrono::steady_clock::now() + kLong;
     if (helps) engine.Help([this] { return IsDone(); }, deadline);
@@ -270,7 +270,7 @@ class Member {
     return first;
   }
 
-  // Rank r has r more steps; whoever has no more is not in the sums of the others.
+  // Rank r has r more steps. A rank without further steps is not in the sums of the others.
   Status JoinUnevenly() {
     for (uint32_t step = 0; step < role_.rank; ++step) {
       Draw draw;
@@ -324,7 +324,8 @@ Status Play(const std::string& job, const Role& role) {
   options.secret = "secret";
   options.rank = role.rank;
   options.size = role.size;
-  // Sanitizers are slow. And without beats nothing wakes a rank that nobody has woken.
+  // The limit is long because sanitizers are slow. Without beats nothing wakes a rank that no other
+  // rank has woken.
   if (role.freezes) options.silence_max = seconds(2);
   if (!role.freezes) options.silence_max = options.alive_every = 2 * kLong;
   Result<runtime::StartedEngine> started = StartLocalEngine(options, log);

@@ -131,8 +131,8 @@ void Uplink::On(uint32_t rank, const BegunUpward& word) {
   Look(word.key);
 }
 
-// What a word alone does not show (words.h has the rest): that a rank brings its part of what all
-// ranks of the machine bring, and that each piece has a home among the shards.
+// Checks what a word alone does not show (words.h has the rest): that a rank brings its part of the
+// bytes that all ranks of the machine bring, and that each piece has a home among the shards.
 Status Uplink::Check(const BegunUpward& word, const Round& round) const {
   bool is_inside = word.push_bytes == 0;
   if (!round.facts.pieces.empty()) {
@@ -155,8 +155,8 @@ void Uplink::On(uint32_t rank, const JoinedUpward& word) {
   joined_ |= Bit(rank);
   join_number_ = word.number;
   LookAtAll();
-  // The machine takes no part when none of its ranks does; in a process set, when none of those
-  // that are in it.
+  // The machine takes no part when none of its ranks takes part; in a process set, when none of its
+  // ranks in the set does.
   protocol::to_lane::Joined mail{join_number_, {}};
   if ((FirstRanks(ranks_) & ~left_ & ~joined_) != 0) {
     for (RankSet left = joined_; left != 0; left &= left - 1) {
@@ -178,7 +178,7 @@ void Uplink::On(uint32_t rank, const Abort& word) {
   AskForError(word.key, round, {word.why.code(), word.why.message() + whom});
 }
 
-// Its bytes are there for a moment only.
+// Breaks off the rounds of a rank that leaves, because its bytes are there for a moment only.
 void Uplink::On(uint32_t rank, const Leaves&) {
   left_ |= Bit(rank);
   asks_.erase(rank);
@@ -213,7 +213,7 @@ void Uplink::On(uint32_t rank, const SetRemoved& word) {
   lanes_.Tell(protocol::to_lane::RemoveProcessSet{word.number});
 }
 
-// Each rank is told of that by the names, and withdraws.
+// Drops the rounds. The names tell each rank that they are retired, and the rank withdraws.
 void Uplink::On(uint32_t, const Retired& word) {
   std::vector<TensorId> fresh;
   for (TensorId tensor : word.tensors) {
@@ -237,7 +237,7 @@ void Uplink::On(uint32_t, const Retired& word) {
   lanes_.Retire(fresh);
 }
 
-// Each rank says so; the last word of a slow one that they are retired has come before its own.
+// Forgets the tensors. Each rank says the word. A slow rank has said before that they are retired.
 void Uplink::On(uint32_t, const Forgotten& word) {
   for (TensorId tensor : word.tensors) {
     auto round = rounds_.lower_bound({tensor, 0, 0});
@@ -261,7 +261,7 @@ void Uplink::On(uint32_t rank, const AsksSettled& word) {
 
 void Uplink::Settle() { lanes_.Tell(settling_.Ask(lane_count_)); }
 
-// Of a join everybody is awaited.
+// Returns the ranks that the round waits for. A join waits for every rank.
 RankSet Uplink::Missing(const Round& round) const {
   RankSet exempt = round.facts.how == Combine::kLast ? 0 : joined_;
   return round.facts.ranks & ~round.begun & ~exempt;
@@ -282,7 +282,7 @@ void Uplink::Look(const RoundKey& key) {
   if (round.serial != 0) return;
   const RankSet missing = Missing(round);
   if (missing != 0) {
-    // Nobody else might ever ask for it.
+    // Ask for the error here, because nobody else might ever ask for it.
     std::optional<uint32_t> gone = GoneOf(round.facts.process_set);
     RankSet here = missing & left_;
     if (!gone.has_value() && here != 0) {
@@ -347,7 +347,8 @@ void Uplink::Begin(const RoundKey& key, Round& round) {
   round.serial = exchanges_.Begin(last_number_, exchange);
 }
 
-// The owners decide. Not all need have begun it: what is pushed is the request alone.
+// Asks the owners for an error; they decide. Some ranks may not have begun the round, because only
+// the request is pushed.
 void Uplink::AskForError(const RoundKey& key, Round& round, const Status& why) {
   if (round.end.has_value()) return;
   if (round.serial == 0) Begin(key, round);
@@ -389,7 +390,8 @@ void Uplink::OnEnd(const std::optional<protocol::Exchanges::End>& end) {
                                                "is a fault of the program"};
   }
   if (ended.status.ok() && end->receipt != nullptr) ended.receipt = end->receipt->List();
-  // Another machine has asked for it, and no shard knows which rank of this one has not come.
+  // Another machine has asked for the error, and no shard knows which rank of this machine has not
+  // come.
   const RankSet missing = round.is_open ? 0 : Missing(round) & ~left_;
   if (ended.status.code() == StatusCode::kDeadlineExceeded && missing != 0) {
     const std::string text = ended.status.message();
@@ -407,7 +409,7 @@ void Uplink::OnEnd(const std::optional<protocol::Exchanges::End>& end) {
   EraseIfOver(key);
 }
 
-// Its end is kept for ranks that have still to begin it.
+// Keeps the end of a round for ranks that have still to begin it.
 void Uplink::EraseIfOver(const RoundKey& key) {
   auto found = rounds_.find(key);
   if (found == rounds_.end() || !found->second.end.has_value()) return;

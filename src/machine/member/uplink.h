@@ -1,10 +1,10 @@
-// The carrier's part of a machine in a job with servers: it begins at the carrier's lanes what the
-// ranks of the machine have begun, as one member of the job, and tells the ranks how it has ended.
-// A round begins when the last of its ranks that take part has begun it (decision 18, rule 1); for
-// an error that a rank asks for, at once, but then nothing of it is pushed.
+// The carrier's part of a machine in a job with servers. Begins at the carrier's lanes the rounds
+// that the ranks of the machine have begun, as one member of the job, and tells the ranks how the
+// rounds have ended. A round begins when all its ranks that take part have begun it (decision 18,
+// rule 1). If a rank asks for an error, the round begins at once, but then nothing of it is pushed.
 //
-// It is to the lanes what a front is (protocol/worker/front/front.h). On the thread of their owner;
-// no I/O, no clock; nothing blocks.
+// The lanes treat it as their front (protocol/worker/front/front.h). On the thread that owns the
+// lanes; no I/O, no clock; nothing blocks.
 #pragma once
 
 #include <cstdint>
@@ -34,38 +34,39 @@ class Uplink {
   struct Events {
     std::function<void(uint32_t lane, protocol::LaneMail mail)> to_lane;
     std::function<void(uint32_t rank, const Word& word)> say;
-    // What is the own front's business.
+    // Mail for the carrier's own front.
     std::function<void(protocol::FrontMail)> to_front;
-    // A rank has said what cannot be true in this job; nobody can go on with it.
+    // A rank has said what cannot be true in this job, so nobody can go on with that rank.
     std::function<void(const Status&)> fail;
   };
-  // Of so many ranks, with pieces of at most so many bytes. `ferry` outlives it.
+  // `ranks`: the number of ranks of the machine. `piece_bytes_max`: the limit for a piece. `ferry`
+  // outlives this object.
   Uplink(uint32_t ranks, uint32_t lanes, size_t piece_bytes_max, Ferry& ferry, Events events);
   ~Uplink();
 
   void OnView(const protocol::to_lane::View& mail);
-  // What a rank says; before the first view it waits.
+  // Takes a word of a rank; before the first view the word waits.
   void OnWord(uint32_t rank, const Word& word);
-  // What a lane says.
+  // Takes mail of a lane.
   void OnMail(protocol::FrontMail mail);
-  // Nobody carries any more, because the carrier's process has left (kShutdown), or its job is
-  // over.
+  // Tells the ranks that nobody carries any more, because the carrier's process has left
+  // (kShutdown), or its job is over.
   void Close(const Status& why);
 
  private:
-  // Where the bytes of a piece lie: their sizes alone count, for the stages have the bytes.
+  // The spans of the pieces. Only their sizes count, because the stages have the bytes.
   class RunSpans;
   struct Round {
     UpwardFacts facts;
     std::shared_ptr<const std::vector<ShardId>> homes;
     std::unique_ptr<RunSpans> spans;
     RankSet begun = 0;
-    // What each rank brings of the first piece.
+    // The span that each rank brings of the first piece.
     std::map<uint32_t, std::pair<uint32_t, uint32_t>> brings;
     wire::LastToJoin last;
     bool is_open = false;  // all have begun it: pieces may be collected
     uint64_t serial = 0;   // of the exchange; 0: there is none
-    Status broken;         // it must not end well for the ranks
+    Status broken;         // not Ok: the round must not end well for the ranks
     std::optional<Ended> end;
   };
   using Rounds = std::map<RoundKey, Round>;
@@ -80,7 +81,7 @@ class Uplink {
   void On(uint32_t rank, const Retired& word);
   void On(uint32_t rank, const Forgotten& word);
   void On(uint32_t rank, const AsksSettled& word);
-  // Not said to the carrier of a job with servers.
+  // The carrier of a job with servers never gets these words.
   template <typename Other>
   void On(uint32_t, const Other&) {}
 
@@ -103,7 +104,7 @@ class Uplink {
   const uint32_t lane_count_;
   Ferry& ferry_;
   const Events events_;
-  std::vector<std::byte> memory_;  // stands for that of the pieces
+  std::vector<std::byte> memory_;  // stands for the memory of the pieces
   protocol::LaneMailing lanes_;
   protocol::Exchanges exchanges_;
   protocol::Settling settling_;
@@ -113,14 +114,14 @@ class Uplink {
   Slot slot_ = kNoSlot;
   MachineRanks machine_ranks_;
   bool closed_ = false;
-  std::deque<std::pair<uint32_t, Word>> early_;  // before the first view
+  std::deque<std::pair<uint32_t, Word>> early_;  // words before the first view
   Rounds rounds_;
   std::map<uint64_t, RoundKey> keys_;  // by the number that an exchange has as an operation
   uint64_t last_number_ = 0;
   std::map<TensorId, std::shared_ptr<const std::vector<ShardId>>> homes_;
   std::set<TensorId> retired_;
   struct Set {
-    RankSet added = 0;  // which ranks have
+    RankSet added = 0;  // the ranks that have added it
     std::vector<uint32_t> ranks;
   };
   std::map<uint32_t, Set> sets_;

@@ -28,7 +28,7 @@ local::WindowShape ShapeUp() {
   return shape;
 }
 
-// Ranks 2 and 3 of a job of four, with one lane.
+// Tests ranks 2 and 3 of a job of four, with one lane.
 class UplinkTest : public testing::Test {
  protected:
   static to_lane::View View(uint64_t epoch = 1, bool others_left = false) {
@@ -59,7 +59,7 @@ class UplinkTest : public testing::Test {
     begun.push_bytes = 1024;
     return begun;
   }
-  // The exchange that the lane was told of last; null: none.
+  // Returns the last exchange that the lane was told of; null: none.
   const protocol::Exchange* Exchange() {
     const protocol::Exchange* last = nullptr;
     for (const protocol::LaneMail& mail : mails) {
@@ -83,7 +83,7 @@ class UplinkTest : public testing::Test {
     part.receipt = receipt;
     uplink.OnMail(part);
   }
-  // What a rank was told, of one kind.
+  // Returns the words of one kind that a rank was told.
   template <typename Kind>
   std::vector<Kind> ToldTo(uint32_t rank) {
     std::vector<Kind> all;
@@ -254,7 +254,7 @@ TEST_F(UplinkTest, AWordThatDoesNotFitTheJobOrTheWordsOfOthersEndsTheMachine) {
     EXPECT_NE(failures[0].message().find("'w'"), std::string::npos) << failures[0].message();
   }
   failures.clear();
-  // The first one says what the machine pushes, the others bring parts of that.
+  // The first rank says what the machine pushes; the others bring parts of that.
   uplink.OnWord(0, Begun());
   BegunUpward other = Begun();
   other.facts.pieces[0] = {3, 2048, 1024, 1024, 0, 2048};
@@ -264,7 +264,7 @@ TEST_F(UplinkTest, AWordThatDoesNotFitTheJobOrTheWordsOfOthersEndsTheMachine) {
   EXPECT_EQ(Exchange(), nullptr);
 }
 
-// Lanes and ferry take these spans as they are.
+// Lanes and ferry take these spans without a check.
 TEST_F(UplinkTest, WhateverBytesARankChangesPiecesLieInTheirBlocks) {
   constexpr WordLimits kLimits = {.ranks = kRanksUp, .piece_bytes_max = 1024};
   constexpr size_t kSeeds = 3000;
@@ -276,12 +276,12 @@ TEST_F(UplinkTest, WhateverBytesARankChangesPiecesLieInTheirBlocks) {
     word.key.use = seed;
     std::vector<std::byte> packet = EncodeWord(word);
     for (uint32_t i = random() % 3; i < 3; ++i) {
-      const size_t at = 1 + random() % (packet.size() - 1);  // it stays the same kind of word
+      const size_t at = 1 + random() % (packet.size() - 1);  // byte 0 is the kind
       packet[at] = static_cast<std::byte>(random() >> random() % 32);
     }
     Result<Word> changed = DecodeWord(packet, kLimits);
     mails.clear();
-    // Any rank may be the first, whose facts count.
+    // Any rank may be the first; the facts of the first rank count.
     const uint32_t first = random() % 2;
     for (uint32_t rank : {first, 1 - first}) {
       if (rank == 0) uplink.OnWord(rank, word);

@@ -12,7 +12,7 @@ namespace {
 
 using local::Decision;
 
-// The bytes of several spans of one piece, which lie behind one another.
+// The smallest span that contains several spans of one piece, which lie one behind the other.
 class Hull {
  public:
   void Add(uint32_t offset, size_t bytes) {
@@ -69,7 +69,7 @@ void UpwardLane::On(const protocol::to_lane::View& mail) {
   sets_[0] = SetOf(ranks);
 }
 
-// `ranks`: those that there are, ascending.
+// `ranks`: all ranks of the set, ascending.
 UpwardLane::Set UpwardLane::SetOf(const std::vector<uint32_t>& ranks) const {
   Set set;
   for (uint32_t place = 0; place < ranks.size(); ++place) {
@@ -82,7 +82,7 @@ UpwardLane::Set UpwardLane::SetOf(const std::vector<uint32_t>& ranks) const {
 }
 
 void UpwardLane::On(const protocol::to_lane::AddProcessSet& mail) {
-  if (mail.ranks.empty()) return;  // without this rank
+  if (mail.ranks.empty()) return;  // a set without this rank
   std::vector<uint32_t> ranks = mail.ranks.List();
   sets_[mail.number] = SetOf(ranks);
   events_.say(SetAdded{mail.number, mail.slots.List(), std::move(ranks)});
@@ -110,7 +110,7 @@ UpwardFacts UpwardLane::FactsOf(const protocol::Exchange& exchange) {
   facts.order = exchange.order;
   facts.atomic = exchange.atomic;
   facts.others_wait = exchange.others_wait;
-  // Of a sum all ranks bring and want the same.
+  // In a sum all ranks bring and want the same.
   const bool alike = exchange.tensor.combine != Combine::kOverlay && !exchange.others_wait;
   const size_t places = alike ? 1 : set.places.size();
   for (uint32_t number = exchange.first_piece; number < exchange.end(); ++number) {
@@ -177,7 +177,7 @@ void UpwardLane::On(const protocol::to_lane::Settle& mail) {
   events_.say(AsksSettled{mail.question});
 }
 
-// All of the round's blocks that this rank was named in are over.
+// Ends the exchange. All blocks of the round that named this rank are over.
 void UpwardLane::OnEnded(const Ended& ended, Time now) {
   auto one = open_.find(ended.key);
   if (one == open_.end() || ignores_answers_) return;
@@ -200,7 +200,7 @@ void UpwardLane::OnEnded(const Ended& ended, Time now) {
   events_.tell_front(std::move(part));
 }
 
-// From now on nothing here touches the exchange's memory.
+// Lets go of the exchange: nothing here touches its memory from now on.
 void UpwardLane::Forget(Exchanges::iterator one) {
   work_.Forget(*one->second);
   keys_.erase(one->second->serial);
@@ -219,7 +219,7 @@ void UpwardLane::Fill(BlockWork::Taken& taken) {
     if (ferry_ != nullptr && ferry_->Fill(at, window_.Part(at))) return window_.Filled(at);
     (void)window_.Withdraw(at);
   } else if (taken.exchange == nullptr) {
-    // The operation has ended here without it, so it ends in an error everywhere.
+    // The operation has ended early here, so it ends in an error everywhere.
     (void)window_.Withdraw(at);
   } else {
     work_.CopyIn(taken);

@@ -1,6 +1,7 @@
-// What one rank of a machine does in a job with servers: says to the carrier what it has begun,
-// fills its parts of the blocks, sums shares, and reads the answers. The front knows it as its only
-// lane. At the carrier's rank it also moves bytes between blocks and the carrier's lanes (ferry.h).
+// The lane of one rank of a machine in a job with servers: tells the carrier what the rank has
+// begun, fills the rank's parts of the blocks, sums shares, and reads the answers. The front knows
+// it as its only lane. At the carrier's rank it also moves bytes between blocks and the carrier's
+// lanes (ferry.h).
 //
 // On the thread of its window. Nothing blocks.
 #pragma once
@@ -26,19 +27,19 @@ class UpwardLane {
  public:
   struct Events {
     std::function<void(const Word&)> say;                 // to the carrier
-    std::function<void(protocol::FrontMail)> tell_front;  // does not come back into the lane
+    std::function<void(protocol::FrontMail)> tell_front;  // must not call the lane
   };
-  // `ferry`: at the carrier; null elsewhere.
+  // `ferry`: null, except at the carrier.
   UpwardLane(local::Window& window, Ferry* ferry, Events events);
 
   void OnMail(const protocol::LaneMail& mail);
   void OnEnded(const Ended& ended, Time now);
-  // As BlockWork::Step.
+  // Like BlockWork::Step.
   Result<bool> Step() { return work_.Step(); }
 
-  // From now on it takes no answer: what it has open stays open until it is withdrawn.
+  // Takes no answer from now on: an exchange that is open stays open until it is withdrawn.
   void IgnoreAnswers() { ignores_answers_ = true; }
-  // Whether this rank has released all blocks that it was named in.
+  // Returns whether this rank has released all blocks that named it.
   bool IsDrained() const { return work_.IsDrained(); }
   const MachineRanks& machine_ranks() const { return machine_ranks_; }
 
@@ -47,7 +48,7 @@ class UpwardLane {
   // A process set, as this machine has it.
   struct Set {
     RankSet ranks = 0;
-    std::vector<uint32_t> places;  // of the same, in the whole set
+    std::vector<uint32_t> places;  // their places in the whole set
   };
 
   void On(const protocol::to_lane::View& mail);
@@ -60,7 +61,7 @@ class UpwardLane {
   void On(const protocol::to_lane::Retire& mail);
   void On(const protocol::to_lane::Forget& mail);
   void On(const protocol::to_lane::Settle& mail);
-  // The carrier does what these are about.
+  // The carrier does the work for these.
   void On(const protocol::to_lane::TakeOver&) {}
   void On(const protocol::to_lane::Repeat&) {}
   void On(const protocol::to_lane::Stop&) {}
@@ -83,7 +84,7 @@ class UpwardLane {
   std::map<uint64_t, RoundKey> keys_;  // of open exchanges, by serial
   BlockWork work_;
   std::map<uint32_t, Set> sets_;
-  std::map<TensorId, size_t> told_homes_;  // how many the carrier knows
+  std::map<TensorId, size_t> told_homes_;  // the number of homes that the carrier knows
   bool ignores_answers_ = false;
 };
 

@@ -46,7 +46,7 @@ class WindowLane {
 
   // Returns whether an exchange is open whose pieces all have their blocks: it ends soon, in order.
   bool HasWhole() const;
-  // Whether this rank has released all blocks that it was named in.
+  // Returns whether this rank has released all blocks that named it.
   bool IsDrained() const { return work_.IsDrained(); }
 
  private:

@@ -161,7 +161,8 @@ class Cluster {
   std::vector<std::vector<std::unique_ptr<SiblingNode>>> siblings_;  // by worker, from process 1
   std::map<uint64_t, uint32_t> process_of_;                          // by incarnation
   std::vector<std::string> violations_;
-  std::map<uint64_t, std::vector<std::pair<uint64_t, wire::View>>> views_;  // by epoch; who
+  std::map<uint64_t, std::vector<std::pair<uint64_t, wire::View>>>
+      views_;  // by epoch; with the member
   wire::View latest_;
   std::vector<uint64_t> pushed_bytes_by_shard_;
   Time last_completion_{};

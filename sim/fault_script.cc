@@ -140,7 +140,7 @@ FaultScript WriteFaults(uint64_t seed) {
   }
   AddRounds(dice, script);
   RollContributors(seed, script);
-  Dice others(seed ^ 0xd15a6);  // so that the other seeds play what they did
+  Dice others(seed ^ 0xd15a6);  // so that the other seeds keep their schedules
   bool stays = script.cluster.late_workers == 0 && script.join_after.empty();
   if (stays && others.OneIn(12)) Disagreed(others, script);
   const bool rests = seed % 8 == 1 || seed % 8 == 3;  // the same

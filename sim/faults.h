@@ -28,7 +28,7 @@ enum class Fault : uint8_t {
   kLag,       // the same for the connection of node `a` to the coordinator: it hears late of views
   kSlowLink,  // of the host of node `a`
   kClock,     // of node `a`
-  kAbort,     // a user's deadline: worker `a` gives up what it has open
+  kAbort,     // a user's deadline: worker `a` gives up its open operations
   kAccuseWorker,  // suspected although it works: it goes on in the old view until it hears of it
   kAccuseServer,  // the same; another one takes its place
   kLeave,         // worker `a` leaves in order when its round has ended

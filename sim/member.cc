@@ -75,7 +75,7 @@ void MemberControl::OnFrame(ConnectionId connection, const Frame& frame) {
 }
 
 void MemberControl::Note(Moment moment) {
-  if (is_sibling_) return;  // moments are those of carriers and servers
+  if (is_sibling_) return;  // only carriers and servers have moments
   bool worker = role_ == Role::kWorker;
   cluster_.Note(moment, worker ? index_ : kNobody, worker ? kNobody : index_);
 }

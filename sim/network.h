@@ -105,7 +105,7 @@ class Network {
     Time last_arrival{};
     bool open = true;
     bool in_turn = false;  // stands in its host's line, or it is its turn
-    bool cut = false;      // what it sends is lost
+    bool cut = false;      // it sends into a cut
     bool jitters = false;  // has an entry in jitter_
   };
   struct Landing {

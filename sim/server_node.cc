@@ -64,8 +64,8 @@ bool ShardNode::IsBound(ConnectionId connection, Slot slot) const {
   return found != connections_.end() && found->second == connection;
 }
 
-// Takes a header, whose first part of the payload is here, too. Returns the place of the payload;
-// nothing if it has closed the connection.
+// Takes a header with the first part of its payload. Returns the place of the payload; nothing if
+// it has closed the connection.
 std::optional<ByteSpan> ShardNode::Begin(ConnectionId connection, Slot slot, const Frame& frame) {
   bool real = cluster_.network_.carries_bytes();
   wire::DataHeader header = real ? HeaderOf(frame) : frame.header;

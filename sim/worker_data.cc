@@ -13,8 +13,8 @@ void WorkerNode::OnWelcome(ShardId shard, const Frame& frame) {
   machine_.OnShardUp(shard);
 }
 
-// Takes an answer's header, whose first part of the payload is here, too. Returns the place of the
-// payload; nothing if it has closed the connection.
+// Takes an answer's header with the first part of its payload. Returns the place of the payload;
+// nothing if it has closed the connection.
 std::optional<ByteSpan> WorkerNode::Begin(ConnectionId connection, ShardId shard,
                                           const Frame& frame) {
   bool real = cluster_.network_.carries_bytes();

@@ -16,7 +16,7 @@ void CheckFailed(const char* condition, const char* file, int line) {
         static_cast<size_t>(size) < sizeof(text) ? static_cast<size_t>(size) : sizeof(text) - 1;
     [[maybe_unused]] ssize_t written = ::write(STDERR_FILENO, text, bytes);
   }
-  std::abort();  // tidy-allow(exit): a bug; what comes next would overwrite memory.
+  std::abort();  // tidy-allow(exit): a bug; the next step would overwrite memory.
 }
 
 }  // namespace byteps::internal

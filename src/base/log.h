@@ -59,7 +59,7 @@ class Log {
  private:
   enum class Level { kDebug, kInfo, kWarning, kError };
 
-  // Formats only what the level lets through.
+  // Formats only lines that the level lets through.
   void Write(Level level, fmt::string_view format, fmt::format_args args);
 
   const std::shared_ptr<LogWriter> writer_;  // shared with spdlog's sink

@@ -58,7 +58,7 @@ TEST_F(LogWriterTest, LinesComeInTheirOrder) {
 // Every Write returns although nobody reads. The lines that arrive and the count of missing ones
 // together are all lines.
 TEST_F(LogWriterTest, WhenNobodyReadsNobodyWaitsAndLinesAreCounted) {
-  constexpr int kLines = 3000;  // three times what may wait
+  constexpr int kLines = 3000;  // three times as many as may wait
   LogWriter writer(out(), out());
   for (int i = 0; i < kLines; ++i) writer.Write(LogWriter::Stream::kErr, LineOf(i));
   EXPECT_FALSE(writer.Flush(milliseconds(1)));

@@ -42,7 +42,7 @@ struct OptionRow {
   std::string_view zero;  // of numbers: a word for 0, any case
   Strictness strictness = Strictness::kError;
   std::string_view choices;     // of texts: "a, b, c", any case; empty: any text
-  std::string_view text_limit;  // of texts: what is allowed, in words; checked by text_allowed
+  std::string_view text_limit;  // of texts: the allowed ones, in words; text_allowed checks
   bool (*text_allowed)(std::string_view text) = nullptr;
   std::string_view alias;    // a second variable, read when `variable` is not set
   int64_t alias_factor = 1;  // its unit in units of the option; then 0 counts as not set

@@ -204,8 +204,7 @@ TEST(LoadOptionsTest, OneOfSeveralProcessesOfAnotherLauncherDoesNotTrainAlone) {
     EXPECT_THAT(refused.status().message(),
                 AllOf(HasSubstr("has started 4 processes"), HasSubstr("bps run -np 4"),
                       HasSubstr("DMLC_NUM_WORKER=1")));
-    // A user who sets the number of workers by hand, or describes a job, wants what the options
-    // say.
+    // A user who sets the number of workers by hand, or describes a job, really wants that job.
     EXPECT_TRUE(LoadOptions(Vars(variables), Texts{"num_worker=1"}).ok());
     variables["DMLC_NUM_WORKER"] = "1";
     EXPECT_TRUE(LoadOptions(Vars(variables), {}).ok());

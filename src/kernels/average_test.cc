@@ -70,7 +70,7 @@ TEST(AverageTest, EveryHalf) {
   }
 }
 
-// ---- What the header promises, in numbers one can read.
+// ---- The promises of the header, in readable numbers.
 
 template <class T>
 std::vector<T> AverageOf(DataType type, std::vector<std::vector<T>> inputs, uint32_t divisor) {

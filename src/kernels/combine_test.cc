@@ -141,7 +141,7 @@ TEST(CombineTest, EveryHalfWithInterestingPartners) {
   }
 }
 
-// ---- What the header promises, in numbers one can read.
+// ---- The promises of the header, in readable numbers.
 
 template <class T>
 std::vector<T> CombineValues(byteps::Combine how, DataType type,

@@ -27,9 +27,9 @@ using DoubleVector = hn::Vec<DoubleTag>;
 using DoubleBitsTag = hn::RebindToUnsigned<DoubleTag>;
 using NarrowFloatTag = hn::Rebind<float, DoubleTag>;
 
-// Cuts a float64 to 14 significant bits; the last one is set if anything was cut off. That is too
-// few bits for the float32 in between to round anything that a half can tell, and the last bit
-// keeps what decides a tie: so the way through float32 rounds once.
+// Cuts a float64 to 14 significant bits, and sets the last one if anything was cut off. The float32
+// in between then rounds nothing that a half could show, and the last bit still decides a tie. So
+// the way through float32 rounds once.
 HWY_INLINE DoubleVector CutForHalves(DoubleVector value) {
   const DoubleBitsTag du;
   const auto bits = hn::BitCast(du, value);

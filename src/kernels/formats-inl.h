@@ -115,7 +115,7 @@ HWY_INLINE void StoreFloat16(FloatVector value, std::byte* to) {
   const IntVector odd = hn::And(hn::ShiftRight<13>(size), hn::Set(di, 1));
   const IntVector rounded = hn::Add(size, hn::Add(odd, hn::Set(di, 0xfff)));
   const IntVector normal = hn::ShiftRight<13>(hn::Sub(rounded, hn::Set(di, 112 << 23)));
-  // Next to 0.5 the last bit of a float32 weighs what the last bit of a subnormal float16 does.
+  // Next to 0.5 the last bit of a float32 weighs as much as the last bit of a subnormal float16.
   const IntVector subnormal = hn::Sub(
       hn::BitCast(di, hn::Add(hn::BitCast(df, size), hn::Set(df, 0.5f))), hn::Set(di, 0x3f000000));
   IntVector half = hn::IfThenElse(hn::Lt(size, hn::Set(di, 0x38800000)), subnormal, normal);
@@ -126,8 +126,8 @@ HWY_INLINE void StoreFloat16(FloatVector value, std::byte* to) {
 
 #endif
 
-// Adds what makes a plain cut after 16 bits round to nearest even. A NaN stays one if its low 16
-// bits are zero.
+// Adds the number that makes a plain cut after 16 bits round to nearest even. A NaN stays one if
+// its low 16 bits are zero.
 HWY_INLINE BitsVector RoundToBfloat16(FloatVector value) {
   const BitsTag du;
   const BitsVector bits = hn::BitCast(du, value);

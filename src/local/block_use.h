@@ -19,7 +19,7 @@ struct WindowShape {
 // One use of a block.
 struct BlockUse {
   RankSet ranks = 0;  // the ranks that take part; each must release the block
-  RankSet bring = 0;  // those of `ranks` that fill a part; at least one
+  RankSet bring = 0;  // the ranks of these that fill a part; at least one
   size_t bytes = 0;   // of each part, and of the result
   DataType type = DataType::kFloat32;
   // kOverlay: the ranks sum nothing. All parts are the same memory, in which each rank fills a span

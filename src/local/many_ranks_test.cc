@@ -43,7 +43,7 @@ std::string MeetAndLook(const MeetingOptions& options, Time deadline) {
   return "ok";
 }
 
-// Starts `jobs` jobs at once and returns what their ranks say.
+// Starts `jobs` jobs at once and returns the lines of their ranks.
 std::vector<std::string> MeetAll(uint32_t jobs, uint32_t size, rlim_t fds_max) {
   Forked ranks(size_t{jobs} * size);
   const Time deadline = In(kLong);
@@ -114,8 +114,8 @@ class Crowd {
   UniqueFd from_, to_;
 };
 
-// Lets two ranks meet on two threads, and returns what rank 1 says. Rank 1 calls `asked` again and
-// again while it waits.
+// Lets two ranks meet on two threads, and returns the line of rank 1. Rank 1 calls `asked` again
+// and again while it waits.
 std::string MeetOfTwo(Time deadline, const std::function<void()>& asked) {
   std::array<std::string, 2> said;
   std::array<std::thread, 2> threads;

@@ -2,14 +2,13 @@
 // different versions of this library. So the words have a version number, and numbers have a fixed
 // width.
 //
-//   hello      from who connects: version, rank, size, memory bytes, nonce, terms
+//   hello      the guest's version, rank, size, memory bytes, nonce, terms
 //   challenge  a nonce
-//   proof      that it knows the secret; with it its line and its heap
-//   welcome    when all are there: a proof of the other end; with it the memory, all lines and all
-//              heaps
-//   have       that it has got them
-//   begin      that all have
-//   refusal    instead of what would follow, from either end: a code and a text
+//   proof      the guest knows the secret; with its line and its heap
+//   welcome    the host's proof, when all are there; with the memory, all lines and all heaps
+//   have       the guest has them
+//   begin      all guests have them
+//   refusal    in place of the next word, from either end: a code and a text
 #pragma once
 
 #include <array>

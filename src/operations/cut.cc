@@ -15,8 +15,7 @@ Result<Cut> Cut::Make(Extent extent, uint32_t piece_bytes) {
   return Cut(std::move(extent), piece_bytes, std::move(sections).value());
 }
 
-// The limit has one unit more than the bytes, so that they fit into one piece in whatever units a
-// partition is cut.
+// The limit has one unit more than the bytes, so that one piece has room for them in any unit.
 Cut Cut::Whole(uint64_t bytes) {
   return Make({bytes, {}}, static_cast<uint32_t>(bytes) + plan::kPieceUnitBytes).value();
 }

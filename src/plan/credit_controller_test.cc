@@ -114,7 +114,7 @@ TEST(CreditControllerTest, ALongPathGetsEightRoundTrips) {
   // 65.5 MB/s: 3.3 MB in a round trip.
   Receive(controller, now, microseconds(500), 10'000);
   EXPECT_NEAR(static_cast<double>(controller.credit_bytes()), kPiece * 800.0, kPiece);
-  // The path becomes short: the rate alone decides, as ever.
+  // The path becomes short, so the rate alone decides again.
   controller.SetRoundTrip(microseconds(100));
   Receive(controller, now, microseconds(500), 10'000);
   EXPECT_NEAR(static_cast<double>(controller.credit_bytes()), kPiece * 80.0, 16);

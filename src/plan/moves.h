@@ -1,6 +1,6 @@
-// Computes which pieces a change of the shards' weights moves, and where to, as a pure function.
-// Every process computes the same from the old and the new weights, so no process needs a list of
-// pieces.
+// Computes the pieces that a change of the shards' weights moves, and their new shards, as a pure
+// function. Every process computes the same from the old and the new weights, so no process needs a
+// list of pieces.
 //
 // A shard whose weight falls keeps that part of the pieces that were dealt to it, and gives the
 // others to the shards whose weights rise, in proportion to their gain. No other piece moves. A

@@ -1,9 +1,9 @@
 // Pieces that wait to be sent: the most urgent first, with a bound on the bytes in flight.
 //
-// Order is urgency (higher first), then order (lower first). A small credit is what keeps an
-// urgent tensor from waiting behind bytes that already left. An entry fits when its bytes do not
-// bring the bytes in flight above the credit, or when nothing is in flight. While the most urgent
-// entry does not fit, nothing less urgent overtakes it, or large pieces would starve.
+// Order is urgency (higher first), then order (lower first). A small credit keeps an urgent tensor
+// from waiting behind bytes that already left. An entry fits when its bytes do not bring the bytes
+// in flight above the credit, or when nothing is in flight. While the most urgent entry does not
+// fit, nothing less urgent overtakes it, or large pieces would starve.
 //
 // One exception keeps ranks that submit tensors in different order from hanging: an entry that its
 // owner waits for (MarkWanted) needs no credit. It keeps its place in the order.

@@ -4,14 +4,14 @@
 // The path of an operation; the front walks it (worker/front.cc):
 //
 //   declare     name, shape, dtype and operation are the same on every rank, or every rank fails
-//   layout      sizes that differ by rank are told first, so that bytes land in their final place
+//   layout      ranks tell sizes that differ by rank first, so that bytes land in their final place
 //               (allgather: each rank's rows; alltoall: its rows for each other one)
-//   partition   pieces small enough to pipeline and to spread evenly over shards; what goes to
-//               several receivers (reducescatter, alltoall) is cut at the borders between them
+//   partition   pieces small enough to pipeline and to spread evenly over shards; bytes for several
+//               receivers (reducescatter, alltoall) are cut at the borders between these
 //   copy        the own part of a result, input that the exchange would overwrite, a root's result;
 //               in slices, so that nobody waits for a large tensor
 //   exchange    each piece goes its own way, most urgent first, bounded bytes in flight
-//   deliver     exactly once, with a Status; what others may still lack is kept
+//   deliver     exactly once, with a Status; the lanes keep verdicts that others may still lack
 //
 // A job of one has no servers; there the input is the result:
 //
@@ -29,8 +29,8 @@
 //   fetch       device memory to host; on a machine each rank's own, before it fills its block
 //   encode *    a codec makes the contribution
 //   exchange *  push to the shard that owns it (shard/shard.h: combine in slot order, divide an
-//               average, answer everybody), take its answer; who wants nothing of a piece is
-//               answered when those who want it have it
+//               average, answer all workers), take its answer; a worker that wants nothing of a
+//               piece is answered when the workers that want it have it
 //   decode *    a codec makes the result of the verdict
 //   store       host memory to device; on a machine each rank's own, behind spread
 //   spread **   the machine's ranks read the answer from a block

@@ -22,7 +22,7 @@ namespace byteps::session {
 
 class Admission {
  public:
-  // An open operation: its name and what it is.
+  // An open operation: its name and its spec.
   using Open = std::pair<const std::string, wire::TensorSpec>;
 
   // `ranks`: all ranks of the job, ascending; `rank`: this one, which is among them.

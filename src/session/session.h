@@ -1,5 +1,6 @@
 // Session: one process' membership in a job, behind the C interface. Turns options into an engine,
-// refuses what cannot begin, keeps operations until their user has looked at them, counts bytes.
+// refuses operations that cannot begin, keeps operations until their user has looked at them,
+// counts bytes.
 //
 // Thread-safe. Only the completion thread calls users' functions, and only Open calls `go_on`.
 #pragma once
@@ -122,7 +123,7 @@ class Session {
   const Duration operation_limit_;
   const bool own_limits_count_;
   const runtime::Standing standing_;
-  const std::shared_ptr<runtime::TensorMemory> memory_;  // shared with what lies in it
+  const std::shared_ptr<runtime::TensorMemory> memory_;  // shared with the tensors in it
   SpeedMeter speed_;
   Admission admission_;
 

@@ -59,7 +59,7 @@ TEST(TrustTest, WhatHasNoPortIsOfOneUser) {
   EXPECT_EQ(ProofOf(alone), JobProof::kOneUser);
   config::Options in_window;
   in_window.local_size = 4;
-  in_window.root_host = "10.0.0.1";  // what nobody uses
+  in_window.root_host = "10.0.0.1";  // nobody uses it
   EXPECT_EQ(ProofOf(in_window), JobProof::kOneUser);
 }
 

@@ -320,7 +320,7 @@ TEST_P(TransportConformance, APayloadThatIsComingInLeavesDetachedMemoryAlone) {
   EXPECT_TRUE(Same(other, second));
   EXPECT_EQ(client_.thread().Do([&] { return pool.bytes_in_use(); }), 0u);
   client_.Destroy();
-  server_.Destroy();  // it has read what it sent
+  server_.Destroy();  // the client has read all that it sent
 }
 
 TEST_P(TransportConformance, KeptBuffersAreGivenBackByCloseAndByLoss) {

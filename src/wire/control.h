@@ -108,7 +108,7 @@ struct ServerInfo {
   std::vector<uint32_t> shard_weights;  // one number per shard: its share of the bytes
   bool alive = true;                    // false: its pieces belong to others (plan/ownership.h)
   uint64_t since = 0;                   // the epoch in which `alive` took its value
-  // The weight of what each shard owns since View::placed (plan/moves.h). Empty: each owns the
+  // The weight of each shard's pieces since View::placed (plan/moves.h). Empty: each shard owns the
   // pieces that were dealt to it.
   std::vector<uint32_t> placed_weights;
   std::vector<std::string> more_addresses;  // as in Join
@@ -292,8 +292,8 @@ struct Unbegun {
   friend bool operator==(const Unbegun&, const Unbegun&) = default;
 };
 
-// A worker tells a coordinator that has lost the declarations what it knows of them. The messages
-// come before the worker's Report, in as many parts as necessary.
+// A worker tells its declarations to a coordinator that has lost them. The messages come before the
+// worker's Report, in as many parts as necessary.
 struct KnownTensor {
   Declared declared;
   TensorSpec spec;
@@ -396,7 +396,7 @@ struct Took {
   uint32_t us = 0;
   friend bool operator==(const Took&, const Took&) = default;
 };
-// Tells people what a worker does. No process decides anything by it.
+// Shows the work of a worker to people. No process decides anything by it.
 struct Account {
   uint64_t ended = 0;  // operations of this session, those that failed included
   uint64_t failed = 0;

@@ -46,7 +46,7 @@ struct DataHeader {
   // Answer: the number of the latest answers on this connection, this one included, that the sender
   // does not know to be with every member. Other frames: 0.
   uint32_t unstable = 0;
-  // The shard that the piece was dealt to; with the view it says who owns the piece now.
+  // The shard to which the piece was dealt; with the view it gives the piece's present owner.
   ShardId home = 0;
   uint32_t piece_bytes = 0;    // of the piece without a codec
   uint32_t encoded_bytes = 0;  // of the payload behind the receipt

@@ -57,7 +57,7 @@ void Mailbox::PutBack(std::span<Work> works) {
 }
 
 void Mailbox::Close() {
-  std::vector<Work> dropped;  // destroyed after the lock is free: work may own what posts again
+  std::vector<Work> dropped;  // destroyed after the lock is free, because work may post again
   MutexLock lock(mutex_);
   closed_ = true;
   dropped.swap(work_);
@@ -90,9 +90,9 @@ void InprocLoop::Run() {
     size_t done = 0;
     while (done < batch.size() && !stopped_) {
       batch[done]();
-      batch[done++] = nullptr;  // what it holds ends now, not at the end of the batch
+      batch[done++] = nullptr;  // frees its objects now, not at the end of the batch
     }
-    if (stopped_) {  // what was posted after Stop waits for the next Run
+    if (stopped_) {  // work that was posted after Stop waits for the next Run
       mailbox_->PutBack(std::span(batch).subspan(done));
     } else {
       RunDueTimers();

@@ -37,7 +37,7 @@ class Echo final : public FrameReceiver {
   }
   void OnClosed(const Status&) override {}
 
-  // Runs until `end` frames have come; returns what was allocated after the first `warm`.
+  // Runs until `end` frames have come; returns the number of allocations after the first `warm`.
   uint64_t Measure(Loop& loop, size_t warm, size_t end) {
     warm_ = warm;
     end_ = end;

@@ -66,7 +66,7 @@ class ResolverTest : public ::testing::Test {
 };
 
 TEST_F(ResolverTest, AnAnswerComesOnTheLoop) {
-  auto work = asio::make_work_guard(io_);  // the loop waits for what has not been posted yet
+  auto work = asio::make_work_guard(io_);  // the loop waits for work that is not posted yet
   auto resolver = MakeResolver();
   std::optional<Endpoints> found;
   resolver->Resolve("a", 7, [&](Result<Endpoints> result) { found = result.value(); });

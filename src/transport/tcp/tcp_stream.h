@@ -68,7 +68,7 @@ class TcpStream final : public std::enable_shared_from_this<TcpStream> {
  private:
   enum class Phase {
     kOpen,
-    kDraining,  // CloseAfterFlush: writes what is queued, drops what arrives
+    kDraining,  // CloseAfterFlush: writes queued bytes, drops new ones
     kClosed,
     kMoved,
   };

@@ -161,8 +161,7 @@ class Cluster {
   std::vector<std::vector<std::unique_ptr<SiblingNode>>> siblings_;  // by worker, from process 1
   std::map<uint64_t, uint32_t> process_of_;                          // by incarnation
   std::vector<std::string> violations_;
-  std::map<uint64_t, std::vector<std::pair<uint64_t, wire::View>>>
-      views_;  // by epoch; with the member
+  std::map<uint64_t, std::vector<std::pair<uint64_t, wire::View>>> views_;  // by epoch; member
   wire::View latest_;
   std::vector<uint64_t> pushed_bytes_by_shard_;
   Time last_completion_{};

@@ -54,8 +54,7 @@ class Admission {
   std::unordered_map<std::string, wire::TensorSpec> open_ BYTEPS_GUARDED_BY(mutex_);
   // The process sets by number; 0 has all ranks.
   std::unordered_map<uint32_t, std::vector<uint32_t>> sets_ BYTEPS_GUARDED_BY(mutex_);
-  bool joined_ BYTEPS_GUARDED_BY(mutex_) =
-      false;  // this rank has joined and does not know yet that all have
+  bool joined_ BYTEPS_GUARDED_BY(mutex_) = false;  // until it learns that all have
 };
 
 }  // namespace byteps::session

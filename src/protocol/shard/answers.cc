@@ -76,8 +76,8 @@ void Answers::Confirm(const Piece& piece, const wire::PieceRef& ref, Slot to) {
   parts_.driver.SendAnswer(to, header, {}, {});
 }
 
-// Returns whether the receipt is everybody of the tensor's process set in this view. A set that is
-// not known, or not any more, cannot be smaller than the receipt.
+// Returns whether the receipt names all contributors of the tensor's process set in this view. A
+// set that is not known, or not any more, cannot be smaller than the receipt.
 bool Answers::IsEverybody(const Verdict& verdict) const {
   const Receipt& receipt = verdict.receipt();
   const Receipt& everybody = parts_.members.everybody();

@@ -29,7 +29,7 @@ struct Portion {
 // One thread at a time; steady state allocates nothing.
 class Answers {
  public:
-  // The objects that this class works with. All of them must outlive it.
+  // The objects that this class works with. All of them must outlive this object.
   struct Parts {
     BufferPool& pool;
     Arithmetic& arithmetic;

@@ -61,8 +61,8 @@ TEST_F(AnswersTest, AnAnswerSaysHowManyAreNotWithEverybody) {
   EXPECT_EQ(room.driver.answers.back().header.unstable, 0u);
 }
 
-// The earlier answers are from an earlier stay of the piece. The verdict kept now says nothing
-// about about it.
+// The earlier answers are from an earlier stay of the piece. The verdict that is kept now says
+// nothing about them.
 TEST_F(AnswersTest, AnAnswerOfAnEarlierStayIsStable) {
   Piece& piece = room.Decide(7);
   piece.since = 9;

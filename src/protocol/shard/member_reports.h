@@ -14,7 +14,7 @@ namespace byteps::protocol {
 // generation, and the view of `epoch` is in force or was.
 class MemberReports {
  public:
-  // The objects that this class works with. All of them must outlive it.
+  // The objects that this class works with. All of them must outlive this object.
   struct Parts {
     const ShardView& view;
     Members& members;

@@ -16,7 +16,7 @@ namespace byteps::protocol {
 // No state of its own. One thread at a time.
 class PieceReview {
  public:
-  // The objects that this class works with. All of them must outlive it.
+  // The objects that this class works with. All of them must outlive this object.
   struct Parts {
     const ShardView& view;
     const Attendance& attendance;

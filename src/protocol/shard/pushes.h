@@ -19,7 +19,7 @@ namespace byteps::protocol {
 // No state of its own. One thread at a time; steady state allocates nothing.
 class Pushes {
  public:
-  // The objects that this class works with. All of them must outlive it.
+  // The objects that this class works with. All of them must outlive this object.
   struct Parts {
     BufferPool& pool;
     const ShardRules& rules;

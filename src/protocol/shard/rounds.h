@@ -21,7 +21,7 @@ namespace byteps::protocol {
 // One thread at a time; steady state allocates nothing.
 class Rounds {
  public:
-  // The objects that this class works with. All of them must outlive it.
+  // The objects that this class works with. All of them must outlive this object.
   struct Parts {
     const ShardView& view;
     const Members& members;

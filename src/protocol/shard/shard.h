@@ -137,7 +137,7 @@ class Shard {
   MemberReports reports_;
   Intake intake_;
   PostponedFrames postponed_;
-  Time now_{};  // time of the last call that told it
+  Time now_{};  // the time that the last call named
 };
 
 }  // namespace byteps::protocol

@@ -32,7 +32,7 @@ class MistakenArithmetic : public Arithmetic {
   Arithmetic& right_;
 };
 
-// Combines in another order than that of the slots: the first one comes last.
+// Combines in another order than the order of the slots: the first one comes last.
 class OrderOfArrivalMistake final : public MistakenArithmetic {
  public:
   using MistakenArithmetic::MistakenArithmetic;

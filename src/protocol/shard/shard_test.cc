@@ -97,7 +97,7 @@ TEST_F(ShardTest, APayloadWhoseRoundBeganAgainIsForgotten) {
   view.servers.push_back(view.servers[0]);
   view.servers[1].index = view.servers[1].first_shard = 1;
   kill(false);
-  wire::DataHeader header = Header(7, 1, 0, Combine::kSum);  // has no place at all
+  wire::DataHeader header = Header(7, 1, 0, Combine::kSum);  // no bytes, so no place at all
   header.epoch = view.epoch;
   header.home = 1;
   ASSERT_TRUE(Begin(0, header, 0).ok());

@@ -127,7 +127,7 @@ TEST_F(StagesTest, AStageThatFailsBeforeTheExchangeFailsTheRoundForAll) {
   EXPECT_EQ(driver.outcomes[1].status.code(), StatusCode::kDeadlineExceeded);
 }
 
-// By this a stage that keeps something can take back what it did with bytes that do not count.
+// This lets a stage that keeps something take back what it did with bytes that do not count.
 TEST_F(StagesTest, TheStagesBehindTheExchangeHearOfAnErrorAndHaveNoInput) {
   Begin();
   EXPECT_TRUE(before.has_input);

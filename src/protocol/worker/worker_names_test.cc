@@ -198,7 +198,7 @@ TEST_F(WorkerNamesTest, ANameIsTakenInAllProcessSetsButCountsInEachForItself) {
 // One failure concerns two process sets. The set that the rank uses first raises it, and then it is
 // over.
 TEST_F(WorkerNamesTest, AFailureInTwoProcessSetsIsRaisedOnce) {
-  worker.OnDeclareFailed(Failure({0, 0, 1}, {{"x", {1, 0, 1}}}));  // it has never heard of it
+  worker.OnDeclareFailed(Failure({0, 0, 1}, {{"x", {1, 0, 1}}}));  // not known here
   Use(1, Op::kSum, 7);
   ASSERT_TRUE(Submit(2, Op::kSum, 8, 1).ok());
   ++answered;

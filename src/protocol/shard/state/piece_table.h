@@ -65,7 +65,8 @@ class PieceTable {
   void ForEach(Do&& act) {
     for (auto& [key, piece] : pieces_) act(piece);
   }
-  // Erases the pieces for which `is_unwanted` is true. REQUIRES: their rounds have ended.
+  // Erases the pieces for which `is_unwanted` returns true. `is_unwanted` must end the round of
+  // such a piece before it returns.
   template <typename IsUnwanted>
   void EraseIf(IsUnwanted&& is_unwanted) {
     for (auto it = pieces_.begin(); it != pieces_.end();) {

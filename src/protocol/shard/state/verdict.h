@@ -44,7 +44,7 @@ class Verdict {
   // member is known to hold it yet.
   void SetBytes(const VerdictTerms& terms, const Receipt& receipt, const Members& members,
                 BufferRef buffer, uint32_t bytes);
-  // Notes that the round is decided, and that all members that want its bytes have them.
+  // Notes that the round is decided, and that every member that wants its bytes has them.
   void SetEmpty(const VerdictTerms& terms, const Receipt& receipt, const Members& members);
   // Adds one more error to the row.
   void AddError(const VerdictTerms& terms, const Receipt& receipt, const Members& members,

@@ -35,7 +35,7 @@ class Exchanges {
   // `lanes` and `rules` must outlive this object.
   Exchanges(LaneMailing& lanes, const FrontRules& rules) : lanes_(lanes), rules_(rules) {}
 
-  // Forgets everything, because a generation begins. REQUIRES: no exchange is open.
+  // Forgets all exchanges, because a generation begins.
   void Clear() { open_.clear(); }
 
   // Gives the exchange to every lane. Begin borrows what the exchange points to; it must stay as it

@@ -27,14 +27,14 @@ struct Operation {
   // Allgather and alltoall do not use it. Reducescatter: this rank's rows, which may lie at their
   // place in the input.
   std::byte* output = nullptr;
-  Memory memory = Memory::kHost;  // memory of both; another use of the name may have another memory
+  Memory memory = Memory::kHost;  // of input and output; may differ in another use of the name
   int32_t priority = 0;
   Duration limit{};  // own limit, from when the driver takes the operation; zero: the driver's
   // Alltoall: the rows for each rank of the process set; their sum is `rows`. Empty: equal parts.
   std::vector<uint64_t> splits;
 };
 
-// The reason to end an operation that has not ended in an error.
+// The reason why an open operation shall end in an error.
 struct TooLate {
   std::string why;        // "rank 0 has waited too long"
   std::string others;     // what the ranks that keep it waiting do; empty: not known
@@ -49,7 +49,7 @@ struct Outcome {
   Time begun{};  // when the driver took it and saw it end; the epoch: not known
   Time ended{};
   uint32_t members = 0;  // ranks whose contributions are in every part of the result
-  Receipt ranks;         // these ranks; null in a job of one
+  Receipt ranks;         // these ranks as a set; null in a job of one
   Receipt receipt;       // their contributors, by slot
   bool mixed = false;    // some parts have more members: a member was lost meanwhile
   // Allgather: the rows of all ranks, rank after rank. Alltoall: the rows for this rank.

@@ -106,7 +106,7 @@ Status Front::Submit(Operation operation) {
                                      tensor.deal);
   task->path = PathOf(task->row.sizes_first, alone_);
   task->outcome.members = alone_ ? 1 : 0;
-  open_[id] = &tensor;  // nothing behind this line needs memory
+  open_[id] = &tensor;  // the last of these steps that needs memory
   tensor.task = std::move(task);
   name.open = &tensor;
   if (tensor.task->row.joins) joins_.OnSubmitted();

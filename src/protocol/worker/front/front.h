@@ -39,9 +39,9 @@ struct FrontOptions {
   // An allgather whose result is larger than this ends in an error on every rank.
   uint64_t gathered_bytes_max = operations::kTensorBytesMax;
   Duration overdue_after = milliseconds(500);  // time between two looks for open operations
-  IdleTensors idle;  // with no tensor in it: sets how long tensors stay that nobody uses
-  size_t copy_slice_bytes = 1 << 20;       // longer copies are done in slices
-  uint32_t piece_bytes = 0;                // see DealOptions
+  IdleTensors idle;                   // empty: sets how long tensors stay that no operation uses
+  size_t copy_slice_bytes = 1 << 20;  // longer copies are done in slices
+  uint32_t piece_bytes = 0;           // see DealOptions
   const Codecs* codecs = &Codecs::None();  // must outlive the front
   uint64_t first_round = 1;                // tests only
   const FrontRules* rules = &kFrontRules;
@@ -74,8 +74,8 @@ class Front {
   // ranks that are missing.
   void Abort(OperationId id, const TooLate& late);
   // Asks the lanes whether other members still depend on what they hold, because this worker wants
-  // to leave. FrontDriver::OnSettled follows when nobody depends on it any more. The caller repeats
-  // this after each operation, the front after each view.
+  // to leave. FrontDriver::OnSettled follows when no member depends on it any more. After each
+  // later view the front asks again, and OnSettled follows again.
   void Settle();
   // Ends every operation, now and later, with `why`. REQUIRES: no connection to a shard is open.
   void Stop(const Status& why);

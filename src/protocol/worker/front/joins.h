@@ -28,7 +28,7 @@ class Joins {
   uint64_t Begin() { return told_ = uint64_t{done_} + 1; }
   // Ends the join, because all ranks have joined or because it ended in an error. If it ended in an
   // error after shards were told of it, this rank does not know which rounds it has missed, and
-  // never begins another one.
+  // never begins another operation.
   void End(bool all_joined) {
     if (!all_joined) {
       wants_ = told_ != 0;

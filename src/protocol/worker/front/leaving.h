@@ -1,6 +1,6 @@
-// The steps in which a worker leaves in order. It says that it leaves when nobody depends on what
-// it holds any more, or when that takes too long. It is out once the others have taken note. One
-// thread at a time.
+// The steps in which a worker leaves in order. It says that it leaves when no member depends any
+// more on what it holds, or when that takes too long. It is out once the others have taken note.
+// One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ class Leaving {
     if (phase_ != Phase::kSaid) return std::nullopt;
     return said_;
   }
-  // Notes that the leave is in force, or that nobody waits for it.
+  // Notes that the leave is in force, or that the worker does not wait for it.
   void End() { phase_ = Phase::kOut; }
 
  private:

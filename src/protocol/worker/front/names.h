@@ -77,7 +77,7 @@ class Names {
   Name& NameOf(const std::string& text);
   static Course& CourseOf(Name& name, uint32_t process_set);
   static Tensor& TensorOf(Course& course, const wire::TensorSpec& spec);
-  // Find, ByOrder and FindCourse return null if nothing is known of it.
+  // Find, ByOrder and FindCourse return null if there is no such name or course.
   Name* Find(const std::string& text) const;
   Name* ByOrder(uint32_t order) const;
   const Course* FindCourse(const wire::NamedUse& use) const;

@@ -32,7 +32,8 @@ struct Task final : SpanSource {
   Task(Operation what, const wire::TensorSpec& spec, const PlacedSet& process_set,
        const Deal& tensor_deal);
 
-  // Makes the table of sizes, which is exchanged first; see operations/row.h.
+  // MakeTable makes the table of sizes, which is exchanged first. LayOut decides where all bytes
+  // lie, and makes the memory of a result that has none of the user's; see operations/row.h.
   void MakeTable();
   Trouble LayOut(uint64_t result_bytes_max);
   // Plans the copy before the exchange. It copies this rank's part of a result, input that the

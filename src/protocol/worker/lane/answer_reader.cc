@@ -46,7 +46,7 @@ void AnswerReader::OnPayload(ShardId from, uint64_t epoch, Time now) {
   link.receiving = false;
   if (link.postpones) {
     link.postponed.back().complete = true;
-    return TakePostponed(from, epoch, now);  // its view may have come with the payload
+    return TakePostponed(from, epoch, now);  // its view may be here by now
   }
   target_.Take(from, link.incoming, now);
   links_[from].incoming.staged = BufferRef();

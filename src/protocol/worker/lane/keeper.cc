@@ -9,7 +9,7 @@ bool Keeper::IsEmpty(const TensorFacts& tensor, const Spans& spans) {
 
 void Keeper::Keep(LanePiece& piece) {
   const HeldVerdict& held = piece.held;
-  // An encoded verdict was kept when it came.
+  // An encoded verdict was kept when it came, in its encoded form.
   bool nothing =
       held.empty || held.piece_bytes == 0 || held.status != StatusCode::kOk || held.codec != 0;
   if (piece.copy || nothing) return;

@@ -49,7 +49,7 @@ TEST_F(KeeperTest, ThereIsNothingToCopyOfAnErrorOrWithoutBytesOrEncoded) {
     if (i == 0) piece.held.status = StatusCode::kPeerLost;
     if (i == 1) piece.held.empty = true;
     if (i == 2) piece.held.piece_bytes = 0;
-    if (i == 3) piece.held.codec = 1;  // it was kept when it came
+    if (i == 3) piece.held.codec = 1;  // it was kept when it came, encoded
     keeper->Keep(piece);
     EXPECT_FALSE(piece.copy) << i;
   }

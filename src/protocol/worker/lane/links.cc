@@ -6,7 +6,7 @@
 namespace byteps::protocol {
 namespace {
 
-// More answers than this never overtake an answer. Numbers beyond it are a server's mistake.
+// The most answers that may overtake an answer. More of them are a server's mistake.
 constexpr size_t kAheadMax = size_t{1} << 20;
 
 }  // namespace

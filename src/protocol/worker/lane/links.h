@@ -45,7 +45,8 @@ class Links {
   bool Owes(ShardId shard) const { return links_[shard].owes_since.has_value(); }
   // Returns since when the oldest acknowledgement is owed. Drops entries that are out of date.
   std::optional<Time> OwesSince();
-  // Returns the shard to which it is owed. REQUIRES: OwesSince() has a value.
+  // Returns the shard to which the oldest acknowledgement is owed. REQUIRES: OwesSince() has a
+  // value.
   ShardId OldestDebt() { return owing_.front().first; }
 
   // Notes that every member has all answers up to this number. News of a later view than `epoch`

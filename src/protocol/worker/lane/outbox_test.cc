@@ -23,7 +23,7 @@ class OutboxTest : public testing::Test {
     return exchange;
   }
 
-  // Returns the spans of a contribution of `push` bytes, of which `want` bytes are wanted.
+  // Returns spans that push `push` bytes and want `want` bytes.
   Spans SpansWith(size_t push, size_t want) {
     Spans spans;
     spans.push = ConstByteSpan(memory, push);

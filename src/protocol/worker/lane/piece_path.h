@@ -27,7 +27,7 @@ struct PieceTicket {
   TensorId tensor = 0;
   uint32_t number = 0;
   uint64_t round = 0;
-  uint64_t entry = 0;  // no other entry of this worker has it
+  uint64_t entry = 0;  // unique among all entries of this worker
   friend bool operator==(const PieceTicket&, const PieceTicket&) = default;
 };
 

@@ -70,7 +70,7 @@ class PieceWalk final {
   AnswerReader& reader_;
   Pushes& pushes_;
   const std::unique_ptr<PiecePaths> paths_;
-  uint64_t last_entry_;  // the last entry of a piece into a stage
+  uint64_t last_entry_;  // number of the last entry of a piece into a stage
 };
 
 }  // namespace byteps::protocol

@@ -47,7 +47,7 @@ class CountingPaths final : public PiecePaths, private PieceStage {
   const PiecePath path_{{this}, {}};
 };
 
-// A worker with two lanes, and a server for each.
+// A worker with two lanes, which have a server each.
 class ResidualsTest : public StartedWorker {
  protected:
   ResidualsTest() {

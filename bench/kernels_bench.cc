@@ -1,9 +1,10 @@
-// How fast the kernels are beside memcpy of the same bytes in the same minute.
+// Measures the kernels beside memcpy of the same bytes in the same minute.
 //
-// Each round times memcpy and every kernel once, one after the other; a ratio is the median of the
-// rounds' ratios, so that a slow moment of the machine hits both sides. Each is run once uncounted
-// before, so that it finds its own buffers in the caches and not what another one left. GB/s counts
-// the bytes of the summands: for `d += s` those of s, for n inputs in one pass those of all n.
+// Each round times memcpy and every kernel once, one after the other. A ratio is the median of the
+// rounds' ratios, so that a slow moment of the machine hits both sides. Each kernel runs once
+// uncounted before, so that it finds its own buffers in the caches and not those of another kernel.
+// GB/s counts the bytes of the summands: for `d += s` the bytes of s, for n inputs in one pass the
+// bytes of all n.
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -34,7 +35,7 @@ struct Buffers {
 // One row of the table: a kernel at a size, beside a reference that counts `reference_bytes`.
 struct Case {
   std::string kernel;
-  std::string reference;  // "memcpy", or what else it is beside
+  std::string reference;  // "memcpy", or another reference
   size_t counted_bytes;   // summand bytes of one run
   std::function<void()> run;
   double target;  // 0: none
@@ -52,7 +53,7 @@ struct Row {
 Buffers MakeBuffers(size_t bytes) {
   Buffers buffers{bytes, {}, {}};
   for (size_t way = 0; way < kWays; ++way) {
-    // On a cache line, as buffers of a pool are, but not all on the same place in a page.
+    // Begins on a cache line, like buffers of a pool, but not all at the same place in a page.
     const size_t skip = way * 5 * kLine;
     buffers.storage.emplace_back(bytes + skip + kLine);
     std::byte* data = buffers.storage.back().data();
@@ -82,7 +83,7 @@ std::function<void()> SumOf(const Buffers& buffers, DataType type, size_t ways,
   };
 }
 
-// The same sum as n ways in one pass, one `d += s` after the other.
+// Returns the same sum as n ways in one pass, but as one `d += s` after the other.
 std::function<void()> RepeatedSumOf(const Buffers& buffers, DataType type, size_t ways) {
   return [type, ways, &buffers, count = buffers.bytes / SizeOf(type)] {
     for (size_t way = 1; way < ways; ++way) {

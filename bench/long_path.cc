@@ -1,13 +1,13 @@
-// A router between network namespaces whose paths are long and lose packets: the part of `tc netem`
-// that a kernel without it lacks.
+// A router between network namespaces whose paths are long and lose packets: does the work of `tc
+// netem` on a kernel without it.
 //
 //   bench_long_path MBIT RTT_MS LOSS_PERMILLE QUEUE_MS NAMESPACE...
 //
 // Makes a TUN device eth0 in each namespace, whose address is 10.78.0.N/24 (N from 1, set by the
 // caller), and passes packets between them. Each host has a link of MBIT in each direction, with a
-// queue of QUEUE_MS behind which packets are dropped; each packet takes half of RTT_MS besides, and
-// is lost by chance. Lines on stdin change what later packets meet, each answered with a line of
-// JSON: "rtt MS", "loss PERMILLE", "counts". Ends with its input.
+// queue of QUEUE_MS; packets that do not fit into the queue are dropped. Each packet takes half of
+// RTT_MS in addition, and is lost by chance. Lines on stdin change the path for later packets; each
+// line is answered with a line of JSON: "rtt MS", "loss PERMILLE", "counts". Ends with its input.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <linux/if_tun.h>
@@ -41,7 +41,7 @@ using Span = std::chrono::nanoseconds;
 
 constexpr size_t kPacketBytesMax = 2048;
 constexpr int kUsageError = 2;
-// Packets are handed on many at a time: a wake-up for each would cost more than the packet.
+// Hands on many packets at a time: a wake-up for each would cost more than the packet.
 constexpr Span kTurn = std::chrono::microseconds(100);
 // Ethernet's own bytes, which a link carries beside those of IP.
 constexpr size_t kFrameBytes = 18;
@@ -79,7 +79,7 @@ class Path {
   void SetRtt(double milliseconds) { delay_ = Milliseconds(milliseconds / 2); }
   void SetLoss(double permille) { loss_ = permille / 1000; }
 
-  // Moves what is due. Returns when the next packet is.
+  // Moves the packets that are due. Returns when the next packet is due.
   Time Turn() {
     const Time now = Clock::now();
     for (Host& host : hosts_) Take(host, now);
@@ -155,7 +155,7 @@ class Path {
         return;
       }
       packet.bytes = static_cast<size_t>(count);
-      // The last byte of the address that it goes to, if it is IPv4.
+      // Reads the last byte of the packet's target address, if it is IPv4.
       const bool known = count >= 20 && (*packet.data)[0] >> 4 == 4;
       packet.to = known ? static_cast<unsigned char>((*packet.data)[19]) - size_t{1} : SIZE_MAX;
       if (packet.to >= hosts_.size()) {
@@ -172,7 +172,7 @@ class Path {
     from.sent += TimeOf(packet.bytes);
     if (chance_(random_) < loss_) return Drop(packet, lost_);
     packet.due = from.sent + delay_;
-    // A path that becomes shorter does not reorder.
+    // A path that becomes shorter does not reorder packets.
     if (!from.under_way.empty()) packet.due = std::max(packet.due, from.under_way.back().due);
     from.under_way.push_back(std::move(packet));
   }
@@ -232,7 +232,7 @@ void Obey(Path& path, const std::string& line) {
   path.Answer();
 }
 
-// False when the input has ended.
+// Returns false when the input has ended.
 bool Listen(Path& path, std::string& rest) {
   char buffer[256];
   const ssize_t count = read(STDIN_FILENO, buffer, sizeof(buffer));

@@ -1,6 +1,7 @@
-// MPI_Allreduce beside bench_push_pull: the same cases, one tensor each. mpirun hands stdin to rank
-// 0 alone, so rank 0 reads "run CASE ITERATIONS BYTES" and answers for all ranks: from the first
-// begin to the last end, the CPU seconds of all. Built where CMake finds MPI. Started by lab.py.
+// Measures MPI_Allreduce beside bench_push_pull: the same cases, one tensor each. mpirun hands
+// stdin to rank 0 alone, so rank 0 reads "run CASE ITERATIONS BYTES" and answers for all ranks:
+// from the first begin to the last end, with the CPU seconds of all. Built if CMake finds MPI.
+// Started by lab.py.
 #include <mpi.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -30,7 +31,7 @@ double CpuSeconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// What bench_push_pull adds up, too: small integers, so every order gives the same bits.
+// The same values as in bench_push_pull: small integers, so every order gives the same bits.
 struct Tensor {
   std::vector<float> input;
   std::vector<float> output;
@@ -53,7 +54,7 @@ uint64_t CountWrong(const Tensor& tensor, int size) {
   return wrong;
 }
 
-// Every rank calls it with the same arguments; rank 0 prints.
+// Runs a case. Every rank calls it with the same arguments; rank 0 prints.
 void Run(Tensor& tensor, const std::string& name, int iterations) {
   int rank = 0;
   int size = 0;
@@ -69,7 +70,7 @@ void Run(Tensor& tensor, const std::string& name, int iterations) {
   int64_t end = NowNs();
   cpu += CpuSeconds();
   uint64_t wrong = CountWrong(tensor, size);
-  // The clock is one for all processes of a machine, and the lab is one machine.
+  // All processes of a machine have the same clock, and the lab is one machine.
   auto combine = [rank](auto& value, MPI_Datatype type, MPI_Op how) {
     MPI_Reduce(rank == 0 ? MPI_IN_PLACE : &value, &value, 1, type, how, 0, MPI_COMM_WORLD);
   };
@@ -110,8 +111,9 @@ Command ReadCommand() {
   return command;
 }
 
-// From rank 0 to all. The others look every 2 ms: a plain MPI_Bcast would keep a core busy for each
-// of them, and slow down whatever the lab measures in turn with this.
+// Sends numbers from rank 0 to all ranks. The others look every 2 ms: a plain MPI_Bcast would keep
+// a core busy for each of them, and slow down the other rivals that the lab measures in turn with
+// this.
 void Spread(uint64_t* numbers, int count) {
   MPI_Request request;
   MPI_Ibcast(numbers, count, MPI_UINT64_T, 0, MPI_COMM_WORLD, &request);

@@ -1,5 +1,5 @@
-// How fast push_pull is in the job that the environment names. One process is one worker; the
-// servers and the scheduler are started by others (bench/core.py, bench/lab.py, or by hand).
+// Measures push_pull in the job that the environment names. One process is one worker; the caller
+// starts the servers and the scheduler (bench/core.py, bench/lab.py, or by hand).
 //
 //   bench_push_pull --sizes 4096,1048576 --repeats 7
 //   bench_push_pull --shapes FILE        one case of many tensors, a line "NAME ELEMENTS" each
@@ -9,9 +9,9 @@
 // Tensors are float32; "bfloat16:BYTES[,BYTES...]" makes them bfloat16.
 //
 // A case is a step: all its tensors are started at once, and it is over when all are complete.
-// Every run begins with a barrier and ends with a line of JSON; begin and end are readings of the
-// machine's steady clock, so that those of several processes can be compared. Results are checked
-// bit for bit outside of the timed part: the values are small integers, so sums are exact.
+// Every run begins with a barrier and ends with a line of JSON. Begin and end are readings of the
+// machine's steady clock, so that readings of several processes can be compared. The program checks
+// results bit for bit outside of the timed part: the values are small integers, so sums are exact.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -43,7 +43,7 @@ struct Tensor {
   std::vector<std::byte> output;
 };
 
-// What the elements of a case are. Values are small integers, whose sums are exact in the type.
+// The elements of a case. Values are small integers, whose sums are exact in the type.
 struct Kind {
   byteps_dtype dtype = BYTEPS_FLOAT32;
   size_t bytes = sizeof(float);
@@ -59,10 +59,10 @@ struct Case {
 };
 
 struct Run {
-  double seconds = 0;  // one iteration
+  double seconds = 0;  // of one iteration
   double p50_us = 0;   // of the iterations
   double p99_us = 0;
-  double cpu_seconds = 0;  // one iteration, this process
+  double cpu_seconds = 0;  // of one iteration, this process
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
   uint64_t wrong = 0;  // elements
@@ -90,7 +90,8 @@ double CpuSeconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// What rank r contributes at element i, and what the ranks together do.
+// The pattern is the same on all ranks. InputAt returns what `rank` contributes at element `i`,
+// SumAt what all ranks contribute together.
 float Pattern(const Kind& kind, size_t tensor, size_t i) {
   return static_cast<float>((i + 7 * tensor) % kind.period);
 }
@@ -102,7 +103,8 @@ float SumAt(const Kind& kind, size_t tensor, size_t i, int size) {
          static_cast<float>(size) * static_cast<float>(size + 1) / 2;
 }
 
-// A bfloat16 is the upper half of a float, on machines whose low bytes come first.
+// Returns the bytes of a value. A bfloat16 is the upper half of a float, on machines whose low
+// bytes come first.
 const std::byte* BytesOf(const Kind& kind, const float& value) {
   return reinterpret_cast<const std::byte*>(&value) + sizeof(float) - kind.bytes;
 }
@@ -119,7 +121,7 @@ std::vector<std::pair<std::string, size_t>> ReadShapes(const std::string& path) 
 
 constexpr std::string_view kBfloat16Prefix = "bfloat16:";
 
-// "[bfloat16:]BYTES[,BYTES...]" or "@FILE".
+// Parses "[bfloat16:]BYTES[,BYTES...]" or "@FILE".
 std::vector<std::pair<std::string, size_t>> ParseTensors(const std::string& text, size_t unit) {
   if (text.starts_with("@")) return ReadShapes(text.substr(1));
   std::vector<std::pair<std::string, size_t>> list;
@@ -187,8 +189,8 @@ void Bench::Barrier() {
   byteps_release(session_, handle);
 }
 
-// As in a backward pass: the last layer's gradient is there first, the first layer's is the most
-// urgent one.
+// Starts the tensors as in a backward pass: the last layer's gradient is there first, and the first
+// layer's gradient is the most urgent one.
 void Bench::Step(Case& work) {
   byteps_error error{};
   handles_.clear();

@@ -1,4 +1,4 @@
-// What plain blocking sockets reach: the measure for everything else on the same links.
+// Measures plain blocking sockets: the measure for everything else on the same links.
 //
 //   bench_socket serve PORT         answers clients, one thread each, as long as its parent lives
 //   bench_socket HOST:PORT...       a client of these servers; lines on stdin:
@@ -32,13 +32,14 @@
 namespace {
 
 constexpr size_t kChunkBytes = size_t{256} * 1024;
-// So much always fits into a connection on its way: both ends may send it before they receive.
+// This many bytes always fit into a connection on their way, so both ends may send them before they
+// receive.
 constexpr size_t kSocketBytes = size_t{16} * 1024;
 constexpr int kUsageError = 2;
 
 enum class Mode : uint64_t { kStream = 1, kExchange = 2, kPingPong = 3 };
 
-// Both ends run on one machine: the order of bytes is the machine's.
+// Both ends run on one machine, so the order of bytes is the machine's.
 struct Order {
   Mode mode = Mode::kStream;
   uint64_t bytes = 0;

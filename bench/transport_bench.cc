@@ -71,7 +71,7 @@ Latency Summarize(std::vector<double>& samples_us) {
   return {samples_us[samples_us.size() / 2], samples_us[samples_us.size() * 99 / 100]};
 }
 
-// Measures what happens between its construction and Finish.
+// Measures the time and the processor time between its construction and Finish.
 class RateMeter {
  public:
   Rate Finish(size_t bytes) const {
@@ -284,8 +284,8 @@ Latency TransportLatency(LoopPair& pair, const Sizes& sizes) {
   return Summarize(samples);
 }
 
-// The receiver answers every 64 KB with an empty frame, and the sender keeps 1 MB unanswered: a
-// stream with credit, as the data path has it.
+// Measures a stream with credit, like the data path's: the receiver answers every 64 KB with an
+// empty frame, and the sender keeps 1 MB unanswered.
 Rate TransportRate(LoopPair& pair, const Sizes& sizes, size_t frame_bytes) {
   size_t count = sizes.megabytes * 1000000 / frame_bytes;
   size_t batch = std::max<size_t>(1, size_t{65536} / frame_bytes);
@@ -369,7 +369,8 @@ class Table {
     bool IsLatency() const { return what.starts_with("ping"); }
   };
 
-  // Time for a latency, CPU per byte for a rate: above 1 is worse than plain sockets.
+  // Returns the ratio of times for a latency, and of CPU per byte for a rate: above 1 is worse than
+  // plain sockets.
   double RatioOf(const Entry& entry) const {
     for (const Entry& plain : entries_) {
       if (plain.what != entry.what || plain.who != "plain") continue;

@@ -1,13 +1,17 @@
-// The sum of tensors among processes of one machine, through the window, beside what memory allows.
+// Measures the sum of tensors among processes of one machine, through the window, beside what
+// memory allows.
 //
 //   bench_window [--ranks 4] [--bytes N] [--rounds 9] [--blocks 4] [--block-bytes N]
 //
-// Forks the ranks. Each round measures, one after the other: the bare pair (every rank sums its
-// share of all inputs, which lie in shared memory, in one pass, and copies the whole result to
-// memory of its own), and its first half, the pass; the window, from private memory to private
-// memory; the same as an operation of a job without servers; and that operation from a shared
-// tensor to a shared tensor. Prints one line of JSON: medians in microseconds of the slowest rank,
-// and of the processor time of all ranks together.
+// Forks the ranks. Each round measures, one after the other:
+//   * the bare pair: every rank sums its share of all inputs, which lie in shared memory, in one
+//     pass, and copies the whole result to memory of its own
+//   * its first half, the pass
+//   * the window, from private memory to private memory
+//   * the same as an operation of a job without servers
+//   * that operation from a shared tensor to a shared tensor
+// Prints one line of JSON: medians in microseconds of the slowest rank, and of the processor time
+// of all ranks together.
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -54,7 +58,7 @@ struct Settings {
 
 enum Kind : uint8_t { kBare, kPass, kWindow, kJob, kSharedJob, kKinds };
 
-// Where ranks leave their times.
+// The times of all ranks, which each rank writes here.
 struct Meter {
   double microseconds[kKinds][64][1024];
   double processor[kKinds][64][1024];
@@ -72,7 +76,7 @@ local::SharedMemory Take(size_t bytes) {
   std::exit(1);
 }
 
-// Of all threads of this process.
+// Returns the processor time of all threads of this process.
 double ProcessorMicroseconds() {
   timespec used{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
@@ -103,7 +107,7 @@ class Rank {
     std::ranges::copy(mine_, shared_mine_.begin());
   }
 
-  // The number of wrong values.
+  // Returns the number of wrong values.
   size_t Run() {
     size_t wrong = 0;
     for (int round = 0; round < settings_.rounds; ++round) {
@@ -142,7 +146,8 @@ class Rank {
 
   static float Value(size_t i, uint32_t rank) { return static_cast<float>(i % 1021 + rank + 1); }
 
-  // Of a few, so that looking costs little; and spoils them for the next time.
+  // Counts the wrong values among a few, so that looking costs little; and spoils them for the next
+  // time.
   size_t Wrong(std::span<float> out) const {
     size_t wrong = 0;
     for (size_t i = 0; i < out.size(); i += 1009) {
@@ -165,7 +170,7 @@ class Rank {
     return std::move(started).value();
   }
 
-  // Given back with the process.
+  // Returns shared memory, which is given back with the process.
   std::span<float> Shared() const {
     auto taken = started_.memory->Take(settings_.bytes);
     Check(taken.ok() ? Status::Ok() : taken.status());
@@ -188,7 +193,7 @@ class Rank {
       done = true;
       changed.notify_one();
     });
-    // As byteps_wait does.
+    // Waits as byteps_wait does.
     auto is_done = [&] {
       std::lock_guard<std::mutex> lock(mutex);
       return done;
@@ -220,7 +225,7 @@ class Rank {
     Check(reducer_.Run(what, Clock::now() + kLimit));
   }
 
-  // A reduction of one number is a barrier.
+  // Waits for all ranks: a reduction of one number is a barrier.
   void Together() {
     float one = 1;
     local::Reduction what;
@@ -247,7 +252,7 @@ class Rank {
   std::span<float> shared_mine_, shared_out_;
 };
 
-// The rank leaves in order.
+// Returns the number of wrong values of a rank. The rank leaves in order.
 size_t WrongOf(const Settings& settings, const Memory& memory, uint32_t rank) {
   return Rank(settings, memory, rank).Run();
 }

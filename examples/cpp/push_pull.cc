@@ -1,4 +1,4 @@
-// The smallest byteps program: every rank contributes a vector, every rank gets the sum.
+// The smallest byteps program: every rank contributes a vector, and every rank gets the sum.
 // ../README.md says how to build it.
 //
 // Alone, it is rank 0 of 1:          push_pull
@@ -24,13 +24,15 @@ int main() try {
     }
   }
 
-  // Small things that every job needs: the same start everywhere, and who is there.
+  // Many jobs need two small operations: Broadcast gives all ranks the same start values, and
+  // Allgather tells which ranks there are.
   std::vector<double> weights = {0.5 * session.Rank(), 1.0};
   session.Broadcast("weights", weights, /*root_rank=*/0);
   const std::vector<int32_t> ranks =
       session.Allgather("ranks", std::vector<int32_t>{session.Rank()});
 
-  // Instead of waiting, be told: on a thread of the library, once, with how it ended.
+  // Instead of waiting, the program can give a callback. The library calls it once, on a thread of
+  // its own, and tells it how the operation ended.
   std::vector<float> loss = {0.25f};
   std::promise<byteps_code> told;
   const byteps::Handle averaging =

@@ -1,4 +1,4 @@
-// Operations that are open, of two ranks: how their ends are seen, by polling, waiting and
+// Tests open operations of two ranks: how a program sees their ends, by polling, waiting and
 // callback, and what becomes of them when a session is closed or the process is copied.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Where a callback says what it was told, and what it does on its thread.
+// The arguments that a callback got, and the work that it does on its thread.
 struct Told {
   std::vector<byteps_handle> handles;
   std::vector<byteps_code> codes;
@@ -56,12 +56,12 @@ class CApiCompletion : public ::testing::Test {
   }
   byteps_handle Start(int rank, const byteps_request& request) {
     byteps_handle handle = 0;
-    byteps_error error{};  // a callback's is not the main thread's
+    byteps_error error{};  // not error_: a callback's thread may call this
     EXPECT_EQ(byteps_start(job_.session(rank), &request, &handle, &error), BYTEPS_OK)
         << error.message;
     return handle;
   }
-  // Both ranks start the same.
+  // Starts the same operation on both ranks.
   byteps_handle StartBoth(byteps_request request) {
     byteps_request other = request;
     other.on_complete = nullptr;
@@ -142,7 +142,7 @@ TEST_F(CApiCompletion, ACallbackMayStartAndNotBlock) {
   byteps_handle open = Start(0, Sum("open", 0));
   told.act = [&](byteps_handle handle) {
     byteps_session* session = job_.session(0);
-    waited = byteps_wait(session, handle, -1, nullptr);  // has ended, does not block
+    waited = byteps_wait(session, handle, -1, nullptr);  // has ended, so this does not block
     byteps_error error{};
     refused.push_back(byteps_wait(session, open, -1, &error));
     EXPECT_THAT(error.message, HasSubstr("completion callback"));
@@ -263,7 +263,8 @@ TEST_F(CApiCompletion, WhoHasJoinedIsRefusedAtTheStart) {
   const byteps_request after = Sum("after", 0);
   EXPECT_EQ(byteps_start(job_.session(0), &after, &refused, &error_), BYTEPS_INVALID_ARGUMENT);
   EXPECT_THAT(error_.message, HasSubstr("has joined"));
-  byteps_request barrier{};  // it goes on without rank 0; then it joins, too
+  // The barrier goes on without rank 0. Then rank 1 joins, too.
+  byteps_request barrier{};
   barrier.name = "barrier";
   barrier.op = BYTEPS_BARRIER;
   EXPECT_EQ(Wait(1, Start(1, barrier)), BYTEPS_OK) << error_.message;
@@ -276,7 +277,7 @@ TEST_F(CApiCompletion, WhoHasJoinedIsRefusedAtTheStart) {
   EXPECT_EQ(Wait(0, StartBoth(after)), BYTEPS_OK) << "all have joined";
 }
 
-// Waits for a child that may not hang; returns whether it is content.
+// Waits for a child that must not hang; returns whether its exit status is 0.
 bool IsContent(pid_t child) {
   int status = 0;
   return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
@@ -290,7 +291,7 @@ TEST_F(CApiCompletion, ACopyMadeByForkDoesNotWaitForTheParentsOperation) {
   pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    alarm(30);  // ends it if it hangs
+    alarm(30);  // ends the child if it hangs
     byteps_error error{};
     bool ok = byteps_wait(job_.session(0), handle, -1, &error) == BYTEPS_INVALID_ARGUMENT;
     byteps_release(job_.session(0), handle);
@@ -303,7 +304,7 @@ TEST_F(CApiCompletion, ACopyMadeByForkDoesNotWaitForTheParentsOperation) {
   EXPECT_EQ(Wait(1, other), BYTEPS_OK) << error_.message;
 }
 
-// A child that ends by exit() destroys its copies of static objects, in whatever order.
+// A child that ends by exit() destroys its copies of static objects, in any order.
 TEST(CppApiFork, TheDestructorsOfCopiesDoNothing) {
   CApiJob job(2);
   job.StartServices();

@@ -54,7 +54,7 @@ CApiJob::~CApiJob() {
 }
 
 std::vector<std::string> CApiJob::SettingsOf(const std::string& role) const {
-  // Busy machines and sanitizers are slow: silence shall mean nothing here.
+  // Makes the limits of silence long, because busy machines and sanitizers are slow.
   std::vector<std::string> settings = {"role=" + role,
                                        "num_worker=" + std::to_string(workers_),
                                        "num_server=1",

@@ -1,7 +1,8 @@
-// Whole jobs behind the C interface, in one process: the coordinator and a server run on threads of
+// Whole jobs behind the C interface, in one process. The coordinator and a server run on threads of
 // their own, and the test holds one session for each rank.
 //
-// SIGTERM and SIGINT are blocked in the threads of a test that has one, as byteps_serve wants it.
+// A test that has such a job blocks SIGTERM and SIGINT in its threads, because byteps_serve
+// requires it.
 #pragma once
 
 #include <string>
@@ -14,20 +15,21 @@ namespace byteps::testing {
 
 class CApiJob {
  public:
-  // `more`: settings of all its processes.
+  // `more`: settings of all processes of the job.
   explicit CApiJob(int workers, std::vector<std::string> more = {});
-  // Closes what is left of the sessions and waits until the job is over.
+  // Closes the sessions that are left, and waits until the job is over.
   ~CApiJob();
 
-  // Blocks until all ranks have joined: false, and a failure of the test, if one does not.
+  // Blocks until all ranks have joined. Returns false, and lets the test fail, if a rank does not
+  // join.
   bool Open();
-  // The parts of it, for a test that opens sessions itself.
+  // The parts of Open, for a test that opens sessions itself.
   void StartServices();
   bool OpenSessions();
   std::vector<std::string> WorkerSettings(int rank) const;
 
   byteps_session* session(int rank) { return sessions_[static_cast<size_t>(rank)]; }
-  // byteps_close of all, at once.
+  // Calls byteps_close on all sessions at once.
   void Close();
 
  private:

@@ -1,5 +1,5 @@
-// The C interface as a program meets it: what is wrong is an error with a text, never a crash. One
-// process, alone in its job.
+// Tests the C interface as a program meets it: a mistake causes an error with a text, never a
+// crash. One process, alone in its job.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ class CApi : public ::testing::Test {
   void SetUp() override {
     ASSERT_EQ(byteps_open(nullptr, 0, &session_, &error_), BYTEPS_OK) << error_.message;
   }
-  void TearDown() override { byteps_close(session_); }  // a second time does nothing
+  void TearDown() override { byteps_close(session_); }  // a second close does nothing
 
   byteps_request Sum(const char* name) {
     byteps_request request{};
@@ -35,7 +35,7 @@ class CApi : public ::testing::Test {
     request.input = request.output = data_;
     return request;
   }
-  // How it is refused, or else how it ends.
+  // Returns the code of the refusal; if the operation is accepted, the code of its end.
   byteps_code Run(const byteps_request& request) {
     byteps_handle handle = 0;
     byteps_code code = byteps_start(session_, &request, &handle, &error_);
@@ -99,7 +99,8 @@ TEST_F(CApi, ARequestThatCannotBeIsRefused) {
   EXPECT_EQ(Run(Sum("w")), BYTEPS_OK) << error_.message;
 }
 
-// Not by byteps_wait, and nothing is accepted: no handle, no name taken, no callback.
+// byteps_start refuses, not byteps_wait, and accepts nothing: there is no handle, no name is taken,
+// and no callback comes.
 TEST_F(CApi, StartItselfRefusesWhatThisRankCanSeeAlone) {
   int calls = 0;
   auto refused = [&](byteps_request request) -> std::string {
@@ -208,7 +209,7 @@ TEST_F(CApi, ASizeThatCannotBeIsRefusedBeforeAnythingIsDone) {
   byteps_speed speed{};
   speed.struct_size = 8;
   EXPECT_EQ(byteps_get_speed(session_, &speed), BYTEPS_INVALID_ARGUMENT);
-  // There is no place for the text but stderr.
+  // The library can write the text to stderr only.
   byteps_error odd{};
   odd.struct_size = 0;
   odd.code = BYTEPS_EVICTED;
@@ -265,7 +266,7 @@ TEST_F(CApi, MemoryForTensorsIsThereAlsoWhereNobodySharesIt) {
   byteps_free_shared(session_, nullptr);
   byteps_free_shared(nullptr, memory.data);
   byteps_close(session_);
-  values[0] = 6;  // it outlives the session
+  values[0] = 6;  // the memory outlives the session
   byteps_free_shared(session_, memory.data);
   byteps_free_shared(session_, memory.data);
   EXPECT_EQ(byteps_alloc_shared(session_, 1, &memory, &error_), BYTEPS_SHUTDOWN);
@@ -435,7 +436,7 @@ TEST_F(CApi, AVeryLongLimitIsNone) {
   }
 }
 
-// Else a child that ends by exit() would take the parent's connections along.
+// Otherwise a child that ends by exit() would close the parent's connections.
 TEST_F(CApi, ACopyMadeByForkClosesNothing) {
   pid_t child = fork();
   ASSERT_GE(child, 0);

@@ -1,4 +1,4 @@
-// A job under TLS, as its user asks for it.
+// Tests a job under TLS, as its user asks for it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Why this session cannot be opened.
+// Returns the error of a session that cannot be opened.
 std::string WhyNot(const std::vector<std::string>& settings) {
   std::vector<const char*> texts;
   for (const std::string& setting : settings) texts.push_back(setting.c_str());
@@ -24,7 +24,8 @@ std::string WhyNot(const std::vector<std::string>& settings) {
   return error.message;
 }
 
-// Who comes without TLS, or with another secret, is told at once; the job begins all the same.
+// A process without TLS, or with another secret, gets an error at once; the job begins all the
+// same.
 TEST(CApiTls, OnlyWhoHasTlsAndTheSecretIsLetIn) {
   CApiJob job(1, {"force_distributed=1", "job_secret=secret", "tls=1"});
   std::vector<std::string> plain = job.WorkerSettings(0);

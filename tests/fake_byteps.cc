@@ -149,7 +149,7 @@ byteps_code byteps_wait(byteps_session* session, byteps_handle handle, int64_t t
   if (!operation.complete && timeout_ms >= 0) {
     return Fail(error, BYTEPS_DEADLINE_EXCEEDED, "not yet");
   }
-  session->job->Complete(handle);  // nobody else will
+  session->job->Complete(handle);  // the test cannot complete it meanwhile
   return Fail(error, operation.outcome, "it failed");
 }
 
@@ -180,7 +180,7 @@ byteps_code byteps_handle_members(byteps_session* session, byteps_handle handle,
 
 byteps_code byteps_members(byteps_session*, int32_t* ranks, size_t capacity, size_t* count,
                            byteps_error*) {
-  // One more than byteps_size says: they may have joined later.
+  // Returns one rank more than byteps_size says: a rank may have joined later.
   return GiveRanks({0, 2, 3, 4, 5}, ranks, capacity, count);
 }
 
@@ -223,7 +223,7 @@ byteps_code byteps_set_timeline(byteps_session* session, int, byteps_error*) {
   return session->job->refuse_with;
 }
 
-// One piece.
+// Gives one piece.
 byteps_code byteps_take_timeline(byteps_session*, byteps_timeline_entry* entries, size_t capacity,
                                  size_t* count, uint64_t* lost, byteps_error*) {
   *count = *lost = capacity == 0 ? 0 : 1;

@@ -1,5 +1,5 @@
-// The C interface without a job behind it, to test what is built on it: operations stay open until
-// the test completes them. Completion callbacks come on the thread that completes.
+// The C interface without a job behind it, for tests of the code on top of it. Operations stay open
+// until the test completes them. Completion callbacks come on the thread that completes.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace byteps::testing {
 
-// What one operation was asked for and how it shall end.
+// The request of one operation, and the end that the test gives it.
 struct FakeOperation {
   std::string name;
   byteps_op op;
@@ -24,18 +24,18 @@ struct FakeOperation {
   int32_t priority;
   byteps_on_complete on_complete;
   void* context;
-  std::vector<int64_t> received_splits = {};  // of an allgather, if the test says so
+  std::vector<int64_t> received_splits = {};  // of an allgather, if the test sets them
   bool complete = false;
   byteps_code outcome = BYTEPS_OK;
   bool released = false;
 };
 
-// The world as the fake sees it. The test owns it and hands it to byteps_open with Setting().
+// The state of the fake. The test owns it and hands it to byteps_open with Setting().
 struct FakeJob {
-  // A setting that leads byteps_open here.
+  // Returns a setting that leads byteps_open to this object.
   std::string Setting() const;
 
-  // An operation ends so.
+  // Ends an operation with this outcome.
   void Complete(byteps_handle handle, byteps_code outcome = BYTEPS_OK);
 
   bool complete_at_once = true;

@@ -18,7 +18,8 @@ using ::testing::ElementsAre;
 using testing::FakeJob;
 using ::testing::HasSubstr;
 
-// What MXNet has done and been told. Its functions are plain, so the world is one object.
+// The calls that the code has made to MXNet. MXNet's functions are plain, so the world is one
+// object.
 struct FakeMxnet {
   std::vector<std::string> ends;  // "" is success
   int freed_arrays = 0;
@@ -65,7 +66,7 @@ class MxnetCallTest : public ::testing::Test {
   }
   void TearDown() override { byteps_close(session_); }
 
-  // What the engine gets: it calls Run with it, or not, and then Delete.
+  // Returns what the engine gets: the engine calls Run with it, or not, and then Delete.
   std::shared_ptr<MxnetCall>* Make(std::shared_ptr<Outcome> gate = nullptr) {
     mxnet::Functions functions{};
     functions.free_array = &FakeMxnet::FreeArray;
@@ -80,7 +81,7 @@ class MxnetCallTest : public ::testing::Test {
     std::optional<mxnet::OnComplete> on_complete{
         {&FakeMxnet::OnComplete, &FakeMxnet::Now(), FakeMxnet::Now().memory.data()}};
     MxnetCall::Run(nullptr, &*on_complete, call);
-    on_complete->callback = nullptr;  // MXNet's is a temporary
+    on_complete->callback = nullptr;  // MXNet's object is a temporary
     MxnetCall::Delete(call);
   }
   int64_t Left() { return outstanding_->WaitForFewer(std::chrono::milliseconds(0)); }
@@ -148,7 +149,7 @@ TEST_F(MxnetCallTest, StartsNothingBehindAGateThatHasFailed) {
   gate->has_failed = true;
   Run(Make(gate));
   EXPECT_EQ(job_.operations.size(), 1u);
-  EXPECT_TRUE(outcome_->has_failed);  // for a third one
+  EXPECT_TRUE(outcome_->has_failed);  // so that a third call fails, too
   EXPECT_THAT(FakeMxnet::Now().ends, ElementsAre(""));
 }
 

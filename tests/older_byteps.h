@@ -1,5 +1,5 @@
-/* What a program was compiled with that is older than this library: the smallest structs of the
- * second edition of byteps.h, with fewer fields and a shorter text. Never changed. */
+/* The header of a program that is older than this library: the smallest structs of the second
+ * edition of byteps.h, with fewer fields and a shorter text. Never changed. */
 #pragma once
 
 #include <stddef.h>

@@ -1,5 +1,6 @@
 // A program that was compiled with an older header than the library it runs with. Its structs are
-// smaller, and what lies behind them is its own: the library must not read or write there.
+// smaller, and the bytes behind them belong to the program: the library must not read or write
+// there.
 //
 // Prints what is wrong and returns 1, or returns 0.
 #include <cstdio>
@@ -13,7 +14,7 @@ constexpr int32_t kSum = 0;
 constexpr int32_t kAllgather = 6;
 constexpr int32_t kFloat32 = 0;
 
-// A struct of the interface with what may not be touched behind it.
+// A struct of the interface, with bytes behind it that the library must not touch.
 template <typename Struct>
 struct Fenced {
   Fenced() {
@@ -51,7 +52,7 @@ int Run(byteps_session* session, const Fenced<byteps_request>& request, uint32_t
   }
   if (result.inner.members != 1 || result.inner.bytes != bytes) return Fail("sum", error.inner);
   byteps_release(session, handle);
-  // An error with a text that is longer than this program has room for.
+  // The error's text is longer than this program has room for.
   Fenced<byteps_request> refused = request;
   char name[4000];
   std::memset(name, 'n', sizeof(name) - 1);

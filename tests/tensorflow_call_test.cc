@@ -78,7 +78,7 @@ void FillTensors(tf::Api& api) {
                                const int64_t*, int, int* forwarded, tf::Status*) {
     *forwarded = *inputs;
     tf::Tensor* tensor = context->inputs[static_cast<size_t>(*inputs)];
-    EXPECT_EQ(tensor->holders, 0);  // else TensorFlow makes a new one
+    EXPECT_EQ(tensor->holders, 0);  // otherwise TensorFlow makes a new tensor
     ++tensor->holders;
     return tensor;
   };
@@ -109,7 +109,7 @@ class KernelRunTest : public ::testing::Test {
     EXPECT_EQ(first_.holders + second_.holders + context_.outputs[0].holders, 0);
   }
 
-  // One run with so many parts, whose tensors it has taken.
+  // Begins one run with this number of parts, which has taken their tensors.
   void Make(tf::Kind kind, int parts) {
     run_ = std::make_shared<tf::KernelRun>(api_, kind, parts, &context_, [this] { ++done_; });
     ASSERT_EQ(run_->TakeTensors(), "");

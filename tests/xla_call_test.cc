@@ -55,7 +55,7 @@ struct FakeXla {
   xla::Api api{};
   xla::CallFrame frame{};
 
-  // The functions have no context but their arguments, which lead here through the future.
+  // The functions have no context except their arguments, which lead here through the future.
   static inline FakeXla* now = nullptr;  // tidy-allow(global): XLA's functions take no context
 
   FakeXla() {
@@ -100,7 +100,7 @@ class XlaCallTest : public ::testing::Test {
   static void Keep(const std::shared_ptr<XlaCall>& call) { current_->begun_ = call; }
   static void Throw(const std::shared_ptr<XlaCall>&) { throw std::runtime_error("no memory"); }
 
-  // Has the handler make a call, and starts an operation for it.
+  // Makes the handler make a call, and starts an operation for the call.
   void Begin(byteps_op op = BYTEPS_SUM) {
     ASSERT_EQ(AnswerXla(&xla_.frame, &Keep), nullptr);
     EXPECT_EQ(xla_.frame.future, &xla_.future);

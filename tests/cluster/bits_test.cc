@@ -1,5 +1,5 @@
-// Same inputs, same bits: whatever the order of submission, the size of pieces, the number of
-// servers, shards and lanes.
+// Tests that the same inputs give the same bits, whatever the order of submission, the size of
+// pieces, and the number of servers, shards and lanes are.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ struct Shape {
   uint32_t lanes;  // of the second rank; the first one has 1, the third 3
 };
 
-// Floats of the tensor's type whose sum depends on the order of its terms.
+// Returns floats of the tensor's type whose sum depends on the order of its terms.
 Bytes InputOf(uint32_t rank, size_t tensor) {
   DataType type = kTypes[tensor % 4];
   Bytes floats = RandomFloats(1 + 3777 * tensor, 100 * tensor + rank);
@@ -36,7 +36,7 @@ Bytes InputOf(uint32_t rank, size_t tensor) {
   return Encode(type, values);
 }
 
-// Rank after rank, as the specification says.
+// Sums rank after rank, as the specification says.
 Bytes Reference(size_t tensor) {
   std::vector<Bytes> inputs;
   std::vector<const std::byte*> pointers;
@@ -124,8 +124,8 @@ TEST_P(Bits, AreTheSameForAllServersShardsLanesAndPieces) {
   }
 }
 
-// With a credit of one piece, ranks that begin at opposite ends wait for each other's pieces; what
-// a shard waits for passes the credit.
+// With a credit of one piece, ranks that begin at opposite ends wait for each other's pieces. A
+// piece that a shard waits for passes the credit.
 TEST_P(Bits, RanksThatSubmitInOppositeOrderWithACreditOfOnePieceFinish) {
   constexpr size_t kCount = 40;
   ClusterOptions options;

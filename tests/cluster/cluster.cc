@@ -197,7 +197,7 @@ runtime::WorkerEngineOptions Cluster::WorkerOptions(uint32_t rank) const {
   worker.join.server_count = options_.servers;
   worker.join.piece_bytes_max = options_.piece_bytes_max;
   worker.join.version = kVersion;
-  worker.join.local_rank = 1;  // says nothing about waiting
+  worker.join.local_rank = 1;  // no effect on waiting
   if (HasMachines(options_.medium)) worker.join.local_sizes = Layout().sizes();
   worker.protocol.credit.fixed_bytes = options_.credit_bytes;
   worker.protocol.lanes = options_.lanes[std::min<size_t>(rank, options_.lanes.size() - 1)];
@@ -213,7 +213,7 @@ runtime::WorkerEngineOptions Cluster::WorkerOptions(uint32_t rank) const {
 
 Result<runtime::StartedEngine> Cluster::StartLocal(uint32_t rank) {
   machine::LocalEngineOptions local;
-  // Other tests run beside this one.
+  // Has a name of its own, because other tests run beside this one.
   local.job = "cluster-test " + std::to_string(getpid());
   local.secret = identity().secret;
   local.version = kVersion;
@@ -224,7 +224,7 @@ Result<runtime::StartedEngine> Cluster::StartLocal(uint32_t rank) {
   local.leave_limit = options_.leave_limit;
   local.end_limit = options_.end_limit;
   local.silence_max = options_.silence_end;
-  // Nothing wakes a rank that nobody has woken.
+  // Nothing wakes a rank that no other rank has woken.
   local.alive_every = options_.window_beats ? options_.alive_every : options_.silence_end;
   local.overdue_after = local.judge_after = kOverdueAfter;
   return machine::StartLocalEngine(local, log_);
@@ -256,7 +256,7 @@ std::pair<uint32_t, uint32_t> Cluster::PlaceOf(uint32_t rank) const {
 Result<runtime::StartedEngine> Cluster::StartInMachine(
     std::unique_ptr<transport::Transport> transport, uint32_t rank) {
   machine::MachineOptions machine;
-  // Other tests run beside this one.
+  // Has a name of its own, because other tests run beside this one.
   machine.job = "cluster-test " + std::to_string(getpid());
   machine.secret = identity().secret;
   machine.version = kVersion;
@@ -308,7 +308,7 @@ Status Cluster::StartWorkers() {
     started.push_back(std::move(worker).value());
   }
   if (!outcome.ok()) return outcome;
-  // What the workers of the last generation were given stays under watch.
+  // Keeps the tickets of the last generation, to count their ends.
   for (size_t i = 0; i < workers_.size(); ++i) started[i].tickets = workers_[i].tickets;
   workers_ = std::move(started);
   return Status::Ok();
@@ -331,7 +331,7 @@ TicketRef Cluster::Submit(uint32_t worker, protocol::Operation operation,
   return ticket;
 }
 
-// At once: the carrier of a machine leaves when the others of it have.
+// Lets all leave at once: the carrier of a machine leaves when the other ranks of the machine have.
 void Cluster::LeaveAll() {
   std::vector<std::future<bool>> leaving;
   for (Worker& worker : workers_) {
@@ -364,13 +364,14 @@ Status Cluster::NextGeneration() {
   return StartWorkers();
 }
 
-// Runs `work` on the thread of a worker without connections: what cannot begin ends there.
+// Runs `work` on the thread of a worker without connections: an operation that cannot begin ends
+// there.
 void Cluster::RunOnThreadOf(uint32_t worker, std::function<void()> work) {
   workers_[worker].engine->Submit(protocol::Operation(),
                                   [work = std::move(work)](const protocol::Outcome&) { work(); });
 }
 
-// The engine's own attempt to leave is not heard by anybody.
+// Kills a worker. Nobody hears the engine's own attempt to leave.
 void Cluster::KillWorker(uint32_t worker) {
   if (workers_[worker].transport == nullptr) {
     RunOnThreadOf(worker, [] { throw std::bad_alloc(); });
@@ -380,7 +381,7 @@ void Cluster::KillWorker(uint32_t worker) {
   workers_[worker].engine.reset();
 }
 
-// A server that stops says nothing; its connections close.
+// Kills a server. A server that stops says nothing; its connections close.
 void Cluster::KillServer(uint32_t server) {
   servers_[server]->process->Stop({StatusCode::kShutdown, "killed"});
   EXPECT_EQ(ServerEnd(server).code(), StatusCode::kShutdown);
@@ -414,7 +415,7 @@ void Cluster::FreezeCoordinator(const std::shared_ptr<Gate>& gate) {
   coordinator_transport_->PostTo(0, [gate] { gate->Wait(); });
 }
 
-// Its first loop is that of the control connection.
+// The server's first loop is the loop of its control connection.
 void Cluster::FreezeServerControl(uint32_t server, const std::shared_ptr<Gate>& gate) {
   servers_[server]->transport.PostTo(0, [gate] { gate->Wait(); });
 }
@@ -427,22 +428,22 @@ void Cluster::BreakLane(uint32_t worker, uint32_t lane) {
   workers_[worker].transport->PostTo(lane, [] { throw std::bad_alloc(); });
 }
 
-// Its first loop is that of the control connection.
+// The server's first loop is the loop of its control connection.
 void Cluster::BreakShard(uint32_t server, uint32_t shard) {
   servers_[server]->transport.PostTo(shard + 1, [] { throw std::bad_alloc(); });
 }
 
-// A worker knows a server by the address that it announces.
+// A worker knows a server by the address that the server announces.
 void Cluster::Cut(uint32_t worker, uint32_t server) {
   workers_[worker].transport->Cut(servers_[server]->address);
   workers_[worker].transport->Cut(servers_[server]->shared_address);
 }
 
 void Cluster::CutControl(uint32_t worker) {
-  if (workers_[worker].transport == nullptr) return;  // there is none
+  if (workers_[worker].transport == nullptr) return;  // no connection
   workers_[worker].transport->Cut(coordinator_address_);
   auto done = std::make_shared<Gate>();
-  workers_[worker].transport->PostTo(0, [done] { done->Open(); });  // that of the connection
+  workers_[worker].transport->PostTo(0, [done] { done->Open(); });  // the loop of the connection
   EXPECT_TRUE(done->Wait());
 }
 

@@ -1,7 +1,7 @@
 // A whole job in one process, with the real runtime: a coordinator, servers and workers, each with
-// its own threads, over TCP on the loopback interface, with TLS or without, or in memory. Or
-// workers alone, which share memory as those of one machine without servers do. Or both: the
-// workers of each machine are one member of a job over TCP.
+// its own threads, over TCP on the loopback interface, with TLS or without, or in memory. It can
+// also have workers alone, which share memory as the workers of one machine without servers do; or
+// both: the workers of each machine are one member of a job over TCP.
 //
 // Used from the test's thread. Every wait ends after kPatience at the latest, with a failure.
 #pragma once
@@ -28,7 +28,8 @@
 namespace byteps::cluster {
 
 // kShared: the workers reach the servers through shared memory, and the coordinator through TCP.
-// kMachines: the ranks of a machine follow one another; kInTurn: the machines get them in turn.
+// kMachines: the ranks of a machine follow one another; kInTurn: the machines get the ranks in
+// turn.
 enum class Medium : uint8_t { kTcp, kTls, kShared, kInproc, kWindow, kMachines, kInTurn };
 inline bool HasMachines(Medium medium) {
   return medium == Medium::kMachines || medium == Medium::kInTurn;
@@ -46,10 +47,10 @@ inline const char* NameOf(Medium medium) {
   return "Inproc";
 }
 
-// What tests of whole jobs are played with.
+// The kind of job with which a test is played.
 struct Setting {
   Medium medium = Medium::kTcp;
-  std::vector<uint32_t> lanes = {1};  // see ClusterOptions
+  std::vector<uint32_t> lanes = {1};  // ClusterOptions::lanes
 };
 inline const Setting kSettings[] = {{Medium::kTcp, {1}},
                                     {Medium::kTls, {1}},
@@ -63,50 +64,51 @@ inline std::string NameOf(const Setting& setting) {
 struct ClusterOptions {
   Medium medium = Medium::kTcp;
   uint32_t workers = 2;
-  uint32_t machine_ranks = 2;  // of each machine, where there are some; the last may have fewer
+  uint32_t machine_ranks = 2;  // of each machine, if there are machines; the last may have fewer
   std::vector<uint32_t> machine_sizes;  // the same, if they differ in another way
   uint32_t servers = 1;
   uint32_t shards = 1;
   uint32_t piece_bytes_max = 32768;
   uint64_t credit_bytes = 0;          // 0: measured
-  std::vector<uint32_t> lanes = {1};  // of the first workers; others have the last one's
+  std::vector<uint32_t> lanes = {1};  // of the first workers; each other worker has the last number
   Duration start_timeout = kPatience;
   Duration report_every = seconds(5);
   uint32_t min_workers = 0;
-  // Busy machines and sanitizers are slow: silence means something only in tests that ask for it.
+  // The limits of silence are long by default, because busy machines and sanitizers are slow.
   Duration silence_evict = kPatience;
   Duration silence_end = kPatience;
   Duration grace = milliseconds(100);  // for one closed connection
-  // Until a worker says that a server to which its connection broke cannot be reached.
+  // The time until a worker reports a server as unreachable whose connection broke.
   Duration unreachable_after = seconds(1);
   Duration alive_every = milliseconds(200);  // of workers
-  bool window_beats = false;                 // as often, also where no test should need it
+  bool window_beats = false;                 // window ranks beat as often
   Duration coordinator_patience = kPatience;
   Duration server_patience = kPatience;
   Duration operation_limit{};
-  uint32_t comebacks = 0;  // of a server that was left behind
-  // As of WorkerEngineOptions.
+  uint32_t comebacks = 0;  // the comebacks of a server that was left behind
+  // Like the options of WorkerEngineOptions with the same names.
   Duration leave_limit = seconds(4);
   Duration end_limit = seconds(10);
-  // Of servers and workers, and what lies between their memory and the exchange; see WorkerOptions.
+  // The codecs of servers and workers, and the stages between workers' memory and the exchange
+  // (WorkerOptions).
   const protocol::Codecs* codecs = &protocol::Codecs::None();
   protocol::MakePiecePaths paths;
-  int exit_notices = -1;  // what a launcher writes is read from here
+  int exit_notices = -1;  // the reading end of a launcher's pipe
 };
 
-// As WorkerOptions::overdue_after, but short: a difference between old specs is told after one or
-// two of these.
+// Like WorkerOptions::overdue_after, but short: the job reports a difference between old specs
+// after one or two of these.
 inline constexpr Duration kOverdueAfter = milliseconds(100);
 
-// Process numbers that members announce.
+// The process numbers that members announce.
 inline constexpr uint32_t kFirstWorkerProcess = 1000;
 inline constexpr uint32_t kFirstServerProcess = 2000;
 
-// An operation that was submitted. Thread-safe; shared by the test and the engine's callback,
-// whichever lets go last.
+// An operation that was submitted. Thread-safe; shared by the test and the engine's callback, and
+// destroyed with the last of the two.
 class Ticket {
  public:
-  // Blocks until the operation has ended; null if it does not.
+  // Blocks until the operation has ended; returns null if it does not end.
   const protocol::Outcome* Wait();
   Status WaitStatus();
   int completions();
@@ -121,12 +123,12 @@ class Ticket {
 
 using TicketRef = std::shared_ptr<Ticket>;
 
-// A thread that runs a process and keeps what it returned.
+// A thread that runs a process and keeps its result.
 class RunningProcess {
  public:
   explicit RunningProcess(std::function<Status()> run);
   ~RunningProcess();
-  // kDeadlineExceeded if it is still running after kPatience.
+  // Returns the result; kDeadlineExceeded if the process is still running after kPatience.
   Status WaitForEnd();
 
  private:
@@ -138,10 +140,10 @@ class RunningProcess {
 class Cluster {
  public:
   explicit Cluster(const ClusterOptions& options);
-  // Ends what is left, by force, and checks that each operation ended exactly once.
+  // Ends by force what is left, and checks that each operation ended exactly once.
   ~Cluster();
 
-  // Everybody joins. Checked by the caller: ASSERT_TRUE(cluster.Start().ok()).
+  // Lets all members join. The caller checks the result: ASSERT_TRUE(cluster.Start().ok()).
   Status Start();
   // The parts of Start.
   Status StartServices();
@@ -150,7 +152,7 @@ class Cluster {
 
   runtime::WorkerEngineOptions WorkerOptions(uint32_t rank) const;
   runtime::ServerProcessOptions ServerOptions() const;
-  // A worker that the cluster does not keep.
+  // Starts a worker that the cluster does not keep.
   Result<runtime::StartedEngine> StartWorker(const runtime::WorkerEngineOptions& options);
 
   const ClusterOptions& options() const { return options_; }
@@ -162,41 +164,42 @@ class Cluster {
   runtime::Engine& engine(uint32_t worker) { return *workers_[worker].engine; }
   const runtime::Standing& standing(uint32_t worker) const { return workers_[worker].standing; }
 
-  // `on_end` is called on the engine's thread right before the ticket is complete.
+  // Calls `on_end` on the engine's thread right before the ticket is complete.
   TicketRef Submit(uint32_t worker, protocol::Operation operation,
                    std::function<void()> on_end = nullptr);
 
-  // Workers leave and are gone; the job must end in order.
+  // Lets all workers leave; the job must end in order.
   void LeaveInOrder();
-  // Workers leave, new ones of the same ranks join the same servers, then the old ones go.
+  // Lets all workers leave, and new workers of the same ranks join the same servers; then destroys
+  // the old workers.
   Status NextGeneration();
 
   void KillWorker(uint32_t worker);
   void KillServer(uint32_t server);
   void KillCoordinator();
-  // Another process at the coordinator's address.
+  // Starts another process at the coordinator's address.
   Status RestartCoordinator();
-  // Another process that joins the running job.
+  // Starts another process that joins the running job.
   void RestartServer();
 
-  // Stand still, as a stopped process does, until the gate opens.
+  // Make a process stand still, like a stopped process, until the gate opens.
   void FreezeWorker(uint32_t worker, const std::shared_ptr<Gate>& gate);
   void FreezeServer(uint32_t server, const std::shared_ptr<Gate>& gate);
   void FreezeCoordinator(const std::shared_ptr<Gate>& gate);
-  // What the server hears of the coordinator; its shards go on.
+  // Makes the server's control connection stand still; its shards go on.
   void FreezeServerControl(uint32_t server, const std::shared_ptr<Gate>& gate);
-  // One lane of a worker; the first one has the thread of the engine.
+  // Makes one lane of a worker stand still; the first lane has the thread of the engine.
   void FreezeLane(uint32_t worker, uint32_t lane, const std::shared_ptr<Gate>& gate);
-  // Something is thrown on the thread of a lane.
+  // Throws something on the thread of a lane.
   void BreakLane(uint32_t worker, uint32_t lane);
-  // The same of a shard, by its number in the server.
+  // Throws something on the thread of a shard, which is named by its number in the server.
   void BreakShard(uint32_t server, uint32_t shard);
 
   // Breaks the connections between the two.
   void Cut(uint32_t worker, uint32_t server);
-  // The same of a worker and the coordinator; it is closed when this returns.
+  // Breaks the connection of a worker to the coordinator; it is closed when this returns.
   void CutControl(uint32_t worker);
-  // Breaks them, and refuses new ones from now on.
+  // Breaks the connections between the two, and refuses new ones from now on.
   void Block(uint32_t worker, uint32_t server);
 
   Status CoordinatorEnd() { return coordinator_running_->WaitForEnd(); }

@@ -1,4 +1,4 @@
-// Operations and jobs that end otherwise: refused submissions, leaving, and the loss of any
+// Tests operations and jobs that end otherwise: refused submissions, leaving, and the loss of any
 // process. Cluster's destructor checks that each operation ended exactly once.
 #include <gtest/gtest.h>
 
@@ -22,8 +22,8 @@ class Endings : public ::testing::TestWithParam<Setting> {
     return options;
   }
 
-  // Rank `rank` takes part in operations that others do not, and the other way round; some are
-  // under way, others not begun.
+  // Submits operations of all ranks, and operations of this rank alone. Some operations are under
+  // way, others not begun.
   std::vector<TicketRef> SubmitHalf(Cluster& cluster, uint32_t rank, std::vector<Bytes>& data) {
     std::vector<TicketRef> tickets;
     data.assign(20, Bytes(kFloats * sizeof(float)));
@@ -39,7 +39,7 @@ class Endings : public ::testing::TestWithParam<Setting> {
     size_t lost = 0;
     for (size_t i = 0; i < tickets.size(); ++i) {
       Status ended = tickets[i]->WaitStatus();
-      if (ended.ok() && i % 2 == 0) continue;  // everybody had pushed it
+      if (ended.ok() && i % 2 == 0) continue;  // all ranks had pushed it
       ++lost;
       EXPECT_EQ(ended.code(), StatusCode::kPeerLost) << ended.ToString();
       EXPECT_NE(ended.message().find(name), std::string::npos) << ended.message();
@@ -47,7 +47,7 @@ class Endings : public ::testing::TestWithParam<Setting> {
     EXPECT_GE(lost, tickets.size() / 2);
   }
 
-  // The job is over: what comes later ends at once, with the same reason.
+  // Expects that the job is over: a later operation ends at once, with the same reason.
   void ExpectOver(Cluster& cluster, uint32_t rank, const std::string& name) {
     Bytes data(16);
     Status late = cluster.Submit(rank, SumOf("late", data))->WaitStatus();
@@ -131,12 +131,12 @@ TEST_P(Endings, LeavingWithOperationsInFlightEndsThemEverywhere) {
     EXPECT_TRUE(code == StatusCode::kShutdown || (i % 2 == 0 && code == StatusCode::kOk));
   }
   for (const auto& others : tickets) ExpectLost(others, "worker 2");
-  // The job as such goes on, to its end in order.
+  // The job itself goes on, to its end in order.
   cluster.LeaveInOrder();
 }
 
-// The word of a worker that leaves is late, because its connection to the coordinator breaks. Until
-// the coordinator knows, nobody sees its other connections close.
+// The leave of a worker is late, because its connection to the coordinator breaks. Until the
+// coordinator knows of the leave, nobody sees the worker's other connections close.
 TEST_P(Endings, WhoLeavesWithAnOperationOpenIsNotTakenForLost) {
   ClusterOptions options = Size(3, 2);
   options.grace = kPatience;
@@ -158,7 +158,8 @@ TEST_P(Endings, WhoLeavesWithAnOperationOpenIsNotTakenForLost) {
   cluster.LeaveInOrder();
 }
 
-// Memory is the user's again when any of them returns. That the coordinator is away makes it long.
+// The user has his memory again when any of the calls returns. The call takes long, because the
+// coordinator is away.
 TEST_P(Endings, EveryLeaveWaitsUntilNothingIsOpen) {
   ClusterOptions options = Size(2, 1);
   options.grace = kPatience;
@@ -191,7 +192,7 @@ TEST_P(Endings, ALeaveThatTakesTooLongIsCutShort) {
   EXPECT_EQ(mine->WaitStatus().code(), StatusCode::kShutdown);
 }
 
-// Nobody can end what its thread is in the middle of.
+// Nobody can end the work that the worker's thread is in the middle of.
 TEST_P(Endings, ALeaveSaysThatItsThreadStandsStill) {
   ClusterOptions options = Size(2, 1);
   options.leave_limit = options.end_limit = milliseconds(10);
@@ -208,7 +209,7 @@ TEST_P(Endings, ALeaveSaysThatItsThreadStandsStill) {
   EXPECT_EQ(mine->WaitStatus().code(), StatusCode::kShutdown);
 }
 
-// What the loop has not looked at yet is open as well.
+// Operations that the loop has not looked at yet are open, too.
 TEST_P(Endings, ALeaveAfterTheEndWaitsForWhatWasSubmittedMeanwhile) {
   Cluster cluster(Size(2, 1));
   ASSERT_TRUE(cluster.Start().ok());
@@ -239,7 +240,7 @@ TEST_P(Endings, AWorkerThatDiesIsNamedInEveryOperation) {
     ExpectLost(tickets[rank], "worker 2");
     ExpectOver(cluster, rank, "worker 2");
   }
-  if (GetParam().medium == Medium::kWindow) return;  // it has no others
+  if (GetParam().medium == Medium::kWindow) return;  // the window has no other processes
   EXPECT_EQ(cluster.CoordinatorEnd().code(), StatusCode::kPeerLost);
   EXPECT_EQ(cluster.ServerEnd(0).code(), StatusCode::kPeerLost);
 }
@@ -286,7 +287,7 @@ TEST_P(Endings, ACoordinatorThatDoesNotComeBackIsNamedInEveryOperation) {
   }
 }
 
-// A rank that does not start an operation in time is told that the others have given up.
+// The others have given up an operation that a rank does not start in time, and the rank hears so.
 TEST_P(Endings, AnOperationThatTakesTooLongEndsOnEveryRank) {
   ClusterOptions options = Size(2, 2);
   options.operation_limit = seconds(2);
@@ -305,7 +306,7 @@ TEST_P(Endings, AnOperationThatTakesTooLongEndsOnEveryRank) {
   }
   late = cluster.Submit(1, SumOf("w", data[1]));
   EXPECT_EQ(late->WaitStatus(), ended);
-  // The next one is as good as any.
+  // The next operation works as usual.
   early = cluster.Submit(0, SumOf("w", data[0]));
   late = cluster.Submit(1, SumOf("w", data[1]));
   EXPECT_TRUE(early->WaitStatus().ok());
@@ -313,7 +314,7 @@ TEST_P(Endings, AnOperationThatTakesTooLongEndsOnEveryRank) {
   cluster.LeaveInOrder();
 }
 
-// More than a worker gives up in one turn of its loop.
+// Submits more operations than a worker gives up in one turn of its loop.
 TEST_P(Endings, ManyOperationsThatTakeTooLongAllEnd) {
   ClusterOptions options = Size(2, 1);
   options.operation_limit = milliseconds(100);
@@ -331,7 +332,7 @@ TEST_P(Endings, ManyOperationsThatTakeTooLongAllEnd) {
   cluster.LeaveInOrder();
 }
 
-// Memory is the user's again when an operation has ended, whatever was on its way.
+// The user has his memory again when an operation has ended, whatever was on its way.
 TEST_P(Endings, MemoryIsFreeWhenAnOperationEnds) {
   const bool has_services = GetParam().medium != Medium::kWindow;
   for (int how = 0; how < (has_services ? 4 : 2); ++how) {
@@ -348,7 +349,7 @@ TEST_P(Endings, MemoryIsFreeWhenAnOperationEnds) {
                                          [&data, i] { data[i] = Bytes(); }));
       }
     }
-    EXPECT_NE(tickets[0]->Wait(), nullptr);  // in the middle of it
+    EXPECT_NE(tickets[0]->Wait(), nullptr);  // in the middle of the operations
     if (how == 0) cluster.engine(1).Leave();
     if (how == 1 && !has_services) cluster.KillWorker(1);
     if ((how == 1 || how == 3) && has_services) cluster.KillServer(0);
@@ -359,7 +360,8 @@ TEST_P(Endings, MemoryIsFreeWhenAnOperationEnds) {
 
 class Limits : public ::testing::TestWithParam<Medium> {
  protected:
-  // Before its limit a rank hears what the missing ones do, which takes some accounts of both.
+  // Returns options with a limit that is long enough for some accounts of both ranks: before its
+  // limit a rank must hear what the missing ranks do.
   ClusterOptions Limited() {
     ClusterOptions options;
     options.medium = GetParam();
@@ -394,7 +396,7 @@ TEST_P(Limits, EachRankOfACircleHearsOfBothSides) {
   cluster.LeaveInOrder();
 }
 
-// Rank 0 lives, has data for all that anybody knows, and does nothing.
+// Rank 0 lives, may have data for all that anybody knows, and does nothing.
 TEST_P(Limits, AJoinDoesNotWaitForEverForARankThatDoesNothing) {
   Cluster cluster(Limited());
   ASSERT_TRUE(cluster.Start().ok());
@@ -407,7 +409,7 @@ TEST_P(Limits, AJoinDoesNotWaitForEverForARankThatDoesNothing) {
   cluster.LeaveInOrder();
 }
 
-// Nobody says anything else meanwhile, so no other event takes the news along.
+// Nobody sends anything else meanwhile, so no other event carries the news.
 TEST(QuietJob, WhatTakesTooLongEnds) {
   ClusterOptions options;
   options.alive_every = 2 * kPatience;

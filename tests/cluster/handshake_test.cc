@@ -1,4 +1,4 @@
-// Both ends of a handshake, by themselves.
+// Tests both ends of a handshake, without a job.
 #include "src/runtime/handshake.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ using runtime::kHandshakeLimit;
 // Changes the payload of a frame of this kind on its way.
 using Edit = std::function<void(wire::FrameKind, std::vector<std::byte>&)>;
 
-// One direction of a connection that somebody in between reads and writes.
+// One direction of a connection that a third party reads and writes.
 class Relay final : public transport::FrameReceiver {
  public:
   Relay(BufferPool& pool, transport::Connection& to, const Edit& edit)
@@ -80,8 +80,8 @@ class Between {
   std::unique_ptr<transport::Connection> far_;
 };
 
-// How the initiator's attempt ends when the acceptor knows `secret` and decides so, and somebody in
-// between edits. `decisions` counts how often the acceptor is asked to decide.
+// Returns how the initiator's attempt ends when the acceptor knows `secret` and takes this
+// decision, and a third party edits. `decisions` counts how often the acceptor is asked to decide.
 Status Shake(const std::string& secret, const Status& decision, const Edit& edit = nullptr,
              int* decisions = nullptr) {
   auto transport = transport::MakeInprocTransport();
@@ -130,15 +130,16 @@ TEST(HandshakeTest, AMemberIsToldThatItIsNoneAnyMore) {
   EXPECT_NE(ended.message().find("you were silent"), std::string::npos);
 }
 
-// Else whoever gets hold of a dead server's port could end the workers.
+// Otherwise a process that gets hold of a dead server's port could end the workers.
 TEST(HandshakeTest, AStrangerCannotSayThatAMemberIsNoneAnyMore) {
   Status ended = Shake("another", {StatusCode::kEvicted, "a stranger says so"});
   EXPECT_EQ(ended.code(), StatusCode::kRefused);
   EXPECT_EQ(ended.message().find("a stranger says so"), std::string::npos) << ended.message();
 }
 
-// What somebody in between has changed proves nothing: it lets nobody in, and ends no member. Some
-// bytes of a welcome say nothing (its version, which a refusal of another version may have, too).
+// A welcome that a third party has changed proves nothing: it lets nobody in, and ends no member.
+// Some bytes of a welcome mean nothing (its version, which a refusal of another version may have,
+// too).
 TEST(HandshakeTest, NobodyChangesAByteOfAWelcome) {
   for (const Status& decision : {Status::Ok(), Status(StatusCode::kEvicted, "you were silent")}) {
     size_t changes = 0;

@@ -48,7 +48,7 @@ class HeraldTest : public testing::Test {
     control.identity = {"herald-test", "", join.incarnation};
     return std::make_unique<Herald>(*transport_, control, join, "0", log_);
   }
-  // Ok: it has none for a minute.
+  // Returns the failure; Ok: the herald has none for a minute.
   static Status FailureOf(Herald& herald) {
     const auto deadline = std::chrono::steady_clock::now() + seconds(60);
     while (herald.failure().ok() && std::chrono::steady_clock::now() < deadline) {

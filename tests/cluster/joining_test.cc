@@ -1,4 +1,4 @@
-// Who may join, what a job says while it waits, and jobs that start again.
+// Tests which processes may join, what a job says while it waits, and jobs that start again.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -47,7 +47,7 @@ class Joining : public ::testing::TestWithParam<Medium> {
 INSTANTIATE_TEST_SUITE_P(Media, Joining, ::testing::Values(Medium::kTcp, Medium::kInproc),
                          [](const auto& medium) { return std::string(NameOf(medium.param)); });
 
-// A worker that differs in one thing, and what the refusal must say.
+// A worker that differs in one thing, and the texts that the refusal must contain.
 struct Refusal {
   std::function<void(runtime::WorkerEngineOptions&)> change;
   std::vector<std::string> texts;
@@ -79,7 +79,7 @@ TEST_P(Joining, WhoDiffersIsRefusedWithTheDifferenceNamedAndTheJobStartsWithoutI
   }
   ASSERT_TRUE(cluster.StartWorkers().ok());
   ExpectSum(cluster, "w");
-  // The places are taken now.
+  // All places are taken now.
   Result<runtime::StartedEngine> late = cluster.StartWorker(cluster.WorkerOptions(1));
   ASSERT_FALSE(late.ok());
   EXPECT_EQ(late.status().code(), StatusCode::kRefused);
@@ -105,7 +105,7 @@ TEST_P(Joining, AServerThatDiffersIsRefused) {
   ExpectSum(cluster, "w");
 }
 
-// A member that does nothing but listen to what the coordinator tells those who wait.
+// A member that only listens to what the coordinator tells the members that wait.
 class Listener {
  public:
   Listener(Cluster& cluster, const runtime::WorkerEngineOptions& options)
@@ -155,7 +155,7 @@ TEST_P(Joining, AJobThatIsNotCompleteSaysWhoIsMissingAndGivesUp) {
   EXPECT_EQ(cluster.ServerEnd(0).code(), StatusCode::kDeadlineExceeded);
 }
 
-// Each differs in another thing; only one of them knows the secret.
+// Each worker differs in another thing; only one of them knows the secret.
 TEST_P(Joining, AJobThatIsNotCompleteSaysWhomItRefusedAndWhy) {
   ClusterOptions options = Size(1, 1);
   options.start_timeout = seconds(4);
@@ -211,7 +211,7 @@ TEST_P(Joining, WhoBreaksOffIsWaitedForAndMayComeAgain) {
   cluster.LeaveInOrder();
 }
 
-// A port at which somebody accepts connections and says nothing.
+// A port at which a program accepts connections and says nothing.
 class SilentPort {
  public:
   SilentPort(const char* host, uint16_t port)
@@ -227,7 +227,7 @@ class SilentPort {
     for (int accepted : accepted_) close(accepted);
     close(fd_);
   }
-  // Whether somebody has connected.
+  // Returns whether somebody has connected.
   bool IsMet() {
     int accepted = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC);
     if (accepted >= 0) accepted_.push_back(accepted);
@@ -293,7 +293,7 @@ TEST_P(Joining, TwentyGenerationsWithTheSameServers) {
   cluster.LeaveInOrder();
 }
 
-// Any path is long for this server.
+// Every path is long for this server.
 TEST(FarServers, HaveMoreShards) {
   ClusterOptions size;
   size.workers = 1;
@@ -307,7 +307,7 @@ TEST(FarServers, HaveMoreShards) {
   ASSERT_TRUE(cluster.StartWorkers().ok());
   std::vector<Bytes> data = {Encode(DataType::kFloat32, std::vector<double>(300'000, 1))};
   EXPECT_TRUE(cluster.Submit(0, SumOf("w", data[0]))->WaitStatus().ok());
-  // The place of one that has another number is named with that.
+  // A server with another number of shards cannot have the place, and the error says both numbers.
   runtime::ServerProcessOptions near = cluster.ServerOptions();
   near.far_shards = 3;
   near.long_path = kPatience;

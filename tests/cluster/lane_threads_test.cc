@@ -1,4 +1,4 @@
-// The lanes of a worker on threads of their own, without a job.
+// Tests the lanes of a worker on threads of their own, without a job.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -39,7 +39,7 @@ class LaneThreads : public ::testing::TestWithParam<Medium> {
     group->Start();
   }
 
-  // Runs the owner's loop on a thread; `work` runs there, and something stops the loop.
+  // Runs the owner's loop on a thread, with `work` on it, until something stops the loop.
   void Run(std::function<void()> work) {
     loop->Post(std::move(work));
     std::promise<void> ended;

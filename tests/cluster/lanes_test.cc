@@ -1,5 +1,5 @@
-// Workers with several lanes, each with a thread of its own: what goes on while one of them stands
-// still, ends or breaks. Jobs of several lanes without such trouble are in the other files.
+// Tests workers with several lanes, each with a thread of its own: what goes on while one lane
+// stands still, ends or breaks. The other files test jobs of several lanes without such trouble.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -44,7 +44,8 @@ class Lanes : public ::testing::TestWithParam<Medium> {
     }
   }
 
-  // Until this rank's engine ends what is submitted with `code`; without a name it never begins.
+  // Waits until this rank's engine ends new operations with `code`. The operations have no name, so
+  // they never begin.
   static bool WaitUntilOver(Cluster& cluster, uint32_t rank, StatusCode code) {
     Bytes data(16);
     auto deadline = std::chrono::steady_clock::now() + kPatience;
@@ -92,7 +93,7 @@ TEST_P(Lanes, PiecesMoveBetweenThemWhenServersComeAndGo) {
   cluster.LeaveInOrder();
 }
 
-// It may be in the middle of reading or writing it.
+// The lane may be in the middle of reading or writing the memory.
 TEST_P(Lanes, MemoryIsBorrowedWhileOneOfThemStandsStill) {
   Cluster cluster(Size(2, 2, {1, 3}));
   ASSERT_TRUE(cluster.Start().ok());
@@ -114,7 +115,7 @@ TEST_P(Lanes, MemoryIsBorrowedWhileOneOfThemStandsStill) {
   }
 }
 
-// If its connections closed before its leave is out, the others would take it for lost.
+// If the worker's connections closed before its leave is sent, the others would take it for lost.
 TEST_P(Lanes, WhoLeavesWhileOneOfThemStandsStillIsNotTakenForLost) {
   ClusterOptions options = Size(3, 2, {1, 1, 3});
   options.leave_limit = options.end_limit = milliseconds(50);
@@ -138,7 +139,7 @@ TEST_P(Lanes, WhoLeavesWhileOneOfThemStandsStillIsNotTakenForLost) {
   cluster.LeaveInOrder();
 }
 
-// However it ends: what was on its way to it goes nowhere.
+// However an operation ends, bytes on their way to its memory go nowhere.
 TEST_P(Lanes, NothingIsWrittenBehindTheEndOfAnOperation) {
   for (int how = 0; how < 5; ++how) {
     const Bytes pattern = RandomBits(kLaneFloats * sizeof(float), 7);
@@ -155,7 +156,7 @@ TEST_P(Lanes, NothingIsWrittenBehindTheEndOfAnOperation) {
         tickets.push_back(cluster.Submit(static_cast<uint32_t>(i % 2), SumOf(name, data[i]),
                                          [&data, &pattern, i] { data[i] = pattern; }));
       }
-      ASSERT_NE(tickets[0]->Wait(), nullptr);  // in the middle of it
+      ASSERT_NE(tickets[0]->Wait(), nullptr);  // in the middle of the operations
       if (how == 0) cluster.engine(1).Leave();
       if (how == 1) cluster.KillServer(0);
       if (how == 2) cluster.KillCoordinator();
@@ -189,7 +190,7 @@ TEST_P(Lanes, WhatOneOfThemThrowsEndsTheWorkerAndTheOthersGoOn) {
               StatusCode::kExhausted);
     EXPECT_TRUE(cluster.engine(1).Leave());
     EXPECT_FALSE(cluster.engine(1).RemoveProcessSet(1).ok());
-    // In sums that it had begun, what it pushed may count.
+    // A sum that the worker had begun may contain what it pushed.
     ExpectSums(cluster, {0, 2}, 4, "without it ");
   }
 }
@@ -205,7 +206,7 @@ TEST_P(Lanes, WhatAShardThrowsEndsItsServerAndTheOthersGoOn) {
   ExpectSums(cluster, {0, 1}, 3);
 }
 
-// Lanes are made with the worker.
+// A transport that can make only `count` loops. Lanes are made with the worker.
 class FewLoops final : public transport::Transport {
  public:
   FewLoops(std::shared_ptr<transport::Transport> shared, int count)

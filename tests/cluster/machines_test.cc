@@ -1,4 +1,4 @@
-// Jobs with servers in which the ranks of each machine are one member.
+// Tests jobs with servers in which the ranks of each machine are one member.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ class Machines : public ::testing::Test {
   static Bytes Filled(double value, size_t count) {
     return Encode(DataType::kFloat32, std::vector<double>(count, value));
   }
-  // Rank r has r + 1 everywhere.
+  // Sums tensors in which rank r has r + 1 everywhere, and checks the sums.
   static void ExpectSums(Cluster& cluster, size_t count, const std::string& name) {
     const uint32_t workers = cluster.options().workers;
     std::vector<Bytes> data;
@@ -46,7 +46,7 @@ struct Shape {
   uint32_t servers;
 };
 
-// A rank alone on its machine is a plain member, also if it is rank 0.
+// A rank alone on its machine is a plain member, even if it is rank 0.
 TEST_F(Machines, SumWhereMachinesHaveDifferentNumbersOfRanks) {
   for (const std::vector<uint32_t>& sizes :
        std::vector<std::vector<uint32_t>>{{2, 1}, {1, 2, 1}, {1, 3, 2}}) {
@@ -61,7 +61,7 @@ TEST_F(Machines, SumWhereMachinesHaveDifferentNumbersOfRanks) {
   }
 }
 
-// 2 x 2, 2 x 4, 3 + 1, one machine, and 1 + 1.
+// Tests 2 x 2, 2 x 4, 3 + 1, one machine, and 1 + 1 ranks.
 TEST_F(Machines, SumOverMachinesOfAnyNumberOfRanks) {
   for (Shape shape :
        {Shape{4, 2, 1}, Shape{8, 4, 2}, Shape{4, 3, 1}, Shape{3, 3, 2}, Shape{2, 1, 1}}) {
@@ -73,7 +73,7 @@ TEST_F(Machines, SumOverMachinesOfAnyNumberOfRanks) {
   }
 }
 
-// The ranks of a machine in their order, then the machines.
+// The sum adds the ranks of each machine in their order, then the machines.
 TEST_F(Machines, TheBitsAreThoseOfSumsOfSums) {
   constexpr size_t kCount = 70000;
   const auto plus = [](const Bytes& a, const Bytes& b) {
@@ -174,7 +174,7 @@ TEST_F(Machines, ARankThatDiesEndsAJobThatNeedsAll) {
   for (const TicketRef& ticket : tickets) {
     Status ended = ticket->WaitStatus();
     EXPECT_EQ(ended.code(), StatusCode::kPeerLost) << ended.ToString();
-    // The coordinator may see first how rank 2 ends, which does because rank 3 has.
+    // The coordinator may see the end of rank 2 first; rank 2 ends because rank 3 has.
     bool names_one = ended.message().find("worker 3") != std::string::npos ||
                      ended.message().find("worker 2") != std::string::npos;
     EXPECT_TRUE(names_one) << ended.ToString();
@@ -183,11 +183,11 @@ TEST_F(Machines, ARankThatDiesEndsAJobThatNeedsAll) {
 }
 
 // Rank 0 carries the others. It hears from the coordinator only when it is connected again, and the
-// server does later; until then a rank that has gone must not look like one that left in order.
+// server hears later. Until then a rank that has gone must not look like a rank that left in order.
 TEST_F(Machines, AllHearWhyARankHasGivenUp) {
   for (bool leaves_then : {false, true}) {
     ClusterOptions options = Size(3, 3, 1);
-    options.alive_every = kPatience;  // the coordinator sees nothing of rank 0 but the cut
+    options.alive_every = kPatience;  // the coordinator sees only the cut of rank 0
     options.leave_limit = milliseconds(1);
     Cluster cluster(options);
     ASSERT_TRUE(cluster.Start().ok());

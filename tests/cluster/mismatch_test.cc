@@ -1,4 +1,4 @@
-// Ranks that disagree about a tensor: all of them are told, once, with both sides named.
+// Tests ranks that disagree about a tensor: each rank gets one error, which names both sides.
 #include <gtest/gtest.h>
 
 #include "src/operations/row.h"
@@ -12,7 +12,7 @@ using wire::Op;
 
 constexpr uint32_t kWorkers = 3;
 
-// How a rank's idea of a tensor differs.
+// The way in which a rank's idea of a tensor differs.
 struct Difference {
   const char* what;
   Op op = Op::kSum;
@@ -38,7 +38,7 @@ class Mismatch : public ::testing::TestWithParam<Medium> {
     return options;
   }
 
-  // Rank `odd` uses `theirs`, the others `ours`.
+  // Expects a mismatch if rank `odd` uses `theirs`, and the others `ours`.
   void ExpectMismatch(Cluster& cluster, uint32_t odd, const Difference& ours,
                       const Difference& theirs) {
     std::vector<Bytes> data(kWorkers, Bytes(3000 * 8));
@@ -122,7 +122,7 @@ TEST_P(Mismatch, EveryRankIsToldOfAnotherRoot) {
   cluster.LeaveInOrder();
 }
 
-// All three differ: the first two sides that are known are named.
+// All three ranks differ; the error names the first two sides that are known.
 TEST_P(Mismatch, ThreeOpinionsAreOneMismatch) {
   Cluster cluster(Options());
   ASSERT_TRUE(cluster.Start().ok());
@@ -143,8 +143,9 @@ TEST_P(Mismatch, ThreeOpinionsAreOneMismatch) {
   cluster.LeaveInOrder();
 }
 
-// A tensor that was good for two rounds changes on one rank while the others' pushes of the third
-// are queued, on their way, and already at the servers. Their memory is freed with the operation.
+// A tensor was good for two rounds, and changes on one rank in the third. The pushes of the other
+// ranks are queued, on their way, and already at the servers. Their memory is freed with the
+// operation.
 TEST_P(Mismatch, ALaterRoundWithPushesUnderWay) {
   constexpr size_t kCount = size_t{2} << 20;
   ClusterOptions options = Options();
@@ -159,7 +160,7 @@ TEST_P(Mismatch, ALaterRoundWithPushesUnderWay) {
     std::vector<TicketRef> tickets(kWorkers);
     auto submit = [&](uint32_t rank, protocol::Operation operation) {
       tickets[rank] = cluster.Submit(rank, std::move(operation), [&data, rank] {
-        data[rank] = Bytes();  // as a user would who was told of the end
+        data[rank] = Bytes();  // as a user may do when the operation has ended
       });
     };
     for (uint32_t rank = 0; rank < kWorkers; ++rank) {
@@ -178,7 +179,7 @@ TEST_P(Mismatch, ALaterRoundWithPushesUnderWay) {
   cluster.LeaveInOrder();
 }
 
-// One rank is a round ahead: it has begun the third when another one, still in the second, will
+// One rank is a round ahead: it has begun the third round. Another rank, still in the second, will
 // break the declaration with its third.
 TEST_P(Mismatch, HitsTheRoundThatDiffersAndNoEarlierOne) {
   constexpr size_t kCount = 300000;

@@ -1,5 +1,5 @@
-// A name is taken until its operation has ended; then all ranks together may use it for something
-// else. A rank that differs is told, and so is everybody else.
+// Tests names. A name is taken until its operation has ended; then all ranks together may use it
+// for something else. If one rank differs, all ranks get an error.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -23,7 +23,7 @@ class Names : public ::testing::TestWithParam<Medium> {
     return options;
   }
 
-  // One use of "x", its value and its shape.
+  // One use of "x": its value and its shape.
   struct Use {
     Op op = Op::kSum;
     size_t count = 1000;
@@ -41,7 +41,7 @@ class Names : public ::testing::TestWithParam<Medium> {
     return cluster.Submit(rank, std::move(operation));
   }
 
-  // All ranks make the same call.
+  // Makes the same call on all ranks.
   void ExpectWorks(Cluster& cluster, const Use& use, uint32_t ranks) {
     std::vector<TicketRef> tickets;
     size_t first = memory_.size();
@@ -55,7 +55,7 @@ class Names : public ::testing::TestWithParam<Medium> {
     }
   }
 
-  // Rank 0 makes another call than the others.
+  // Makes another call on rank 0 than on the others.
   void ExpectMismatch(Cluster& cluster, const Use& odd, const Use& rest, uint32_t ranks) {
     std::vector<TicketRef> tickets;
     for (uint32_t rank = 0; rank < ranks; ++rank) {
@@ -70,8 +70,8 @@ class Names : public ::testing::TestWithParam<Medium> {
     }
   }
 
-  // Synchronous calls of names, by rank, as a process with one thread makes them; each rank's ends
-  // in their order, and after an error it makes no more.
+  // Makes synchronous calls of names, by rank, like a process with one thread. Returns each rank's
+  // ends in their order; after an error a rank makes no more calls.
   std::vector<std::vector<Status>> Call(Cluster& cluster,
                                         const std::vector<std::vector<std::string>>& names) {
     std::vector<std::vector<Status>> ends(names.size());
@@ -94,7 +94,8 @@ class Names : public ::testing::TestWithParam<Medium> {
     return ends;
   }
 
-  // The last call of each rank ends in the same mismatch, the ones before in order.
+  // Expects that the last call of each rank ends in the same mismatch, and the calls before in
+  // order.
   void ExpectCircle(Cluster& cluster, const std::vector<std::vector<std::string>>& names,
                     const std::vector<size_t>& good) {
     std::vector<std::vector<Status>> ends = Call(cluster, names);
@@ -108,8 +109,8 @@ class Names : public ::testing::TestWithParam<Medium> {
     EXPECT_NE(text.find("has not begun"), std::string::npos) << text;
   }
 
-  // Returns when all that is open has been reported as overdue: ranks that begin to wait for each
-  // other now are told so, and that takes reports of operations that are younger.
+  // Returns when all open operations have been reported as overdue. To do so it makes ranks wait
+  // for each other: they get an error, and that takes reports of operations that are younger.
   void LetAllBeOverdue(Cluster& cluster, uint32_t ranks) {
     std::vector<std::vector<std::string>> names(ranks, {"one way"});
     names[0] = {"another way"};
@@ -151,7 +152,7 @@ TEST_P(Names, WhoGoesBackToAnotherOldSpecIsToldInTime) {
     ExpectWorks(cluster, {Op::kAverage}, 3);
     ExpectMismatch(cluster, {Op::kSum}, {Op::kAverage}, 3);
     ExpectWorks(cluster, {Op::kAverage}, 3);
-    ExpectMismatch(cluster, {Op::kAverage}, {Op::kSum, 7}, 3);  // an old one, a new one
+    ExpectMismatch(cluster, {Op::kAverage}, {Op::kSum, 7}, 3);  // an old use, a new use
     if (HasFatalFailure()) return;
   }
   ExpectWorks(cluster, {Op::kSum}, 3);
@@ -174,7 +175,8 @@ TEST_P(Names, ARankThatIsLateIsNoMismatch) {
   cluster.LeaveInOrder();
 }
 
-// Rank 0 uses the name among all ranks, the others in a process set with the same ranks or more.
+// Rank 0 uses the name among all ranks, the others in a process set with the same ranks or with
+// fewer.
 TEST_P(Names, RanksInDifferentProcessSetsAreTold) {
   Cluster cluster(Size(3));
   ASSERT_TRUE(cluster.Start().ok());
@@ -199,7 +201,7 @@ TEST_P(Names, RanksInDifferentProcessSetsAreTold) {
   cluster.LeaveInOrder();
 }
 
-// The process sets have the name at the same time, and nobody minds.
+// Both process sets use the name at the same time, without an error.
 TEST_P(Names, DisjointProcessSetsHaveANameEach) {
   Cluster cluster(Size(4));
   ASSERT_TRUE(cluster.Start().ok());
@@ -212,7 +214,7 @@ TEST_P(Names, DisjointProcessSetsHaveANameEach) {
     size_t count = rank < 2 ? 10 : 20;
     uint32_t group = rank < 2 ? 1 : 2;
     tickets.push_back(Submit(cluster, rank, {Op::kSum, count, DataType::kFloat32, group}));
-    LetAllBeOverdue(cluster, 4);  // both sets' first ranks have said that they wait
+    LetAllBeOverdue(cluster, 4);  // the first ranks of both sets have said that they wait
   }
   for (const TicketRef& ticket : tickets) EXPECT_TRUE(ticket->WaitStatus().ok());
   cluster.LeaveInOrder();
@@ -240,7 +242,8 @@ TEST_P(Names, AnotherOrderOfCallsIsTold) {
   cluster.LeaveInOrder();
 }
 
-// Who has begun all that others wait for makes nobody wait, in whatever order it waits itself.
+// A rank that has begun all that others wait for makes nobody wait, in whatever order it waits
+// itself.
 TEST_P(Names, RanksThatBeginAllAndThenWaitAreNoCircle) {
   Cluster cluster(Size(2));
   ASSERT_TRUE(cluster.Start().ok());
@@ -293,7 +296,7 @@ TEST_P(Names, ARankThatIsLateIsInNoCircle) {
   cluster.LeaveInOrder();
 }
 
-// Who has joined misses uses of the name, and mistakes, too.
+// A rank that has joined misses uses of the name, and mistakes, too.
 TEST_P(Names, RanksThatHadJoinedCountAsTheOthersDo) {
   Cluster cluster(Size(3));
   ASSERT_TRUE(cluster.Start().ok());
@@ -360,7 +363,7 @@ TEST_P(Names, ACoordinatorThatIsStartedAgainFindsWhoIsStuck) {
     return ticket;
   };
   TicketRef a = stick(0, "a", first);
-  std::this_thread::sleep_for(3 * kOverdueAfter);  // tidy-allow(sleep): its report goes out
+  std::this_thread::sleep_for(3 * kOverdueAfter);  // the report of the rank goes out
   cluster.KillCoordinator();
   TicketRef b = stick(1, "b", second);
   ASSERT_TRUE(cluster.RestartCoordinator().ok());

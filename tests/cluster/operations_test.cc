@@ -1,4 +1,4 @@
-// Every operation, type and shape, through whole jobs.
+// Tests every operation, type and shape, through whole jobs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ INSTANTIATE_TEST_SUITE_P(Media, Operations,
                                            Medium::kMachines, Medium::kInTurn),
                          [](const auto& medium) { return std::string(NameOf(medium.param)); });
 
-// 0 to 4; exact in every type, and so is everything that two of them can become.
+// Returns values from 0 to 4. They are exact in every type, and so are all results of two of them.
 std::vector<double> Contribution(DataType type, uint32_t rank, uint64_t round, size_t count) {
   std::vector<double> values(count);
   uint64_t modulus = type == DataType::kBool ? 2 : 5;
@@ -138,8 +138,8 @@ TEST_P(Operations, OneWorkerAlone) {
   cluster.LeaveInOrder();
 }
 
-// A tensor without dimensions has one element; one with a zero among them has none, and perhaps no
-// memory.
+// A tensor without dimensions has one element. A tensor with a zero among its dimensions has none,
+// and perhaps no memory.
 TEST_P(Operations, TensorsWithoutDimensionsOrElements) {
   Cluster cluster(Size(3, 2, 1));
   ASSERT_TRUE(cluster.Start().ok());
@@ -244,7 +244,8 @@ TEST_P(Operations, NobodyPassesABarrierBeforeAllHaveEntered) {
   cluster.LeaveInOrder();
 }
 
-// Small and large ones, of different urgency, in another order on every rank and in every round.
+// Submits small and large tensors, of different urgency, in another order on every rank and in
+// every round.
 TEST_P(Operations, ManyTensorsInFlight) {
   constexpr size_t kTensors = 600;
   Cluster cluster(Size(2, 2, 2));
@@ -277,7 +278,7 @@ TEST_P(Operations, ManyTensorsInFlight) {
   cluster.LeaveInOrder();
 }
 
-// Callbacks may submit: the usual way of a training loop.
+// Callbacks may submit, as training loops often do.
 TEST_P(Operations, ACallbackSubmitsTheNextRound) {
   Cluster cluster(Size(2, 1, 1));
   ASSERT_TRUE(cluster.Start().ok());

@@ -1,5 +1,5 @@
-// Operations that not everybody takes part in, or whose results differ by rank: process sets,
-// reducescatter, alltoall, join. Each also with a server that dies in the middle.
+// Tests operations in which not all ranks take part, or whose results differ by rank: process sets,
+// reducescatter, alltoall, join. Each test also runs with a server that dies in the middle.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 
 using wire::Op;
 
-// (setting, whether a server dies)
+// The parameters: (setting, true if a server dies).
 class Rounds : public ::testing::TestWithParam<std::tuple<Setting, bool>> {
  protected:
   void Start(uint32_t workers) {
@@ -36,7 +36,7 @@ class Rounds : public ::testing::TestWithParam<std::tuple<Setting, bool>> {
     ASSERT_TRUE(cluster->Start().ok());
   }
 
-  // Somewhere in the middle of what has been submitted.
+  // Kills a server, if the test wants it, in the middle of the submitted operations.
   void MaybeKill(const TicketRef& first) {
     if (!std::get<1>(GetParam()) || killed_) return;
     killed_ = true;
@@ -204,7 +204,7 @@ std::vector<ScatterCase> ScatterCases() {
   return cases;
 }
 
-// The first and the end of a rank's elements.
+// Returns the first and the end of a rank's elements.
 std::pair<size_t, size_t> ShareOf(const ScatterCase& one, uint32_t rank) {
   const std::vector<uint32_t>& ranks = kScatterSets[one.set];
   auto place = static_cast<uint64_t>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
@@ -214,7 +214,7 @@ std::pair<size_t, size_t> ShareOf(const ScatterCase& one, uint32_t rank) {
           operations::RowsBefore(rows, place + 1, ranks.size()) * columns};
 }
 
-// What a rank must get.
+// Returns the bytes that a rank must get.
 Bytes Scattered(const ScatterCase& one, uint32_t rank, int round) {
   const std::vector<uint32_t>& ranks = kScatterSets[one.set];
   std::vector<double> expected;
@@ -283,7 +283,8 @@ TEST_P(Rounds, ReducescatterGivesEachRankItsRows) {
   cluster->LeaveInOrder();
 }
 
-// How many rows go from one rank to another; some send nothing, some get nothing.
+// Returns the number of rows that go from one rank to another. Some ranks send nothing, some get
+// nothing.
 uint64_t RowsFrom(uint32_t from, uint32_t to, int round) {
   if (from == 1 && round % 2 == 0) return 0;
   if (to == 2 && round % 3 == 0) return 0;
@@ -317,7 +318,7 @@ TEST_P(Rounds, AlltoallOfUnevenSplits) {
                         {static_cast<int64_t>(kColumns)}, call.input, call.output);
         operation.rows = values.size() / kColumns;
         operation.spec.group = set;
-        if (round != 4) operation.splits = splits;  // in the last one the parts are equal
+        if (round != 4) operation.splits = splits;  // in the last round the parts are equal
         call.ticket = cluster->Submit(rank, operation);
       }
     }
@@ -353,14 +354,14 @@ protocol::Operation JoinOf() {
   return operation;
 }
 
-// Rank r has data for so many steps.
+// Returns the number of steps for which rank r has data.
 int StepsOf(uint32_t rank, int phase) { return 2 + static_cast<int>((rank * 3 + phase) % 4) * 2; }
 
 constexpr uint32_t kJoiners = 4;
 constexpr int64_t kJoinCount = 2000;
 double StepValue(uint32_t rank, int step) { return (1 << rank) * (1 + step); }
 
-// What a rank does in a step; the last one is a process set's of ranks 0 to 2.
+// The part of a rank in a step. The last part belongs to a process set of ranks 0 to 2.
 struct StepPart {
   const char* name;
   Op op;
@@ -385,7 +386,7 @@ protocol::Operation StepOf(const StepPart& part, uint32_t rank, int step, Call& 
   return operation;
 }
 
-// What everybody who takes part gets; `here` are those that have not joined.
+// Returns the result of all ranks that take part. `here`: the ranks that have not joined.
 std::vector<double> StepResult(const StepPart& part, const std::vector<uint32_t>& here, int step) {
   double sum = 0;
   for (uint32_t rank : here) sum += part.set == 0 || rank <= 2 ? StepValue(rank, step) : 0;
@@ -437,7 +438,7 @@ TEST_P(Rounds, RanksJoinAfterUnevenNumbersOfSteps) {
       std::map<std::pair<const StepPart*, uint32_t>, Call> calls;
       for (const StepPart& part : kStepParts) {
         for (uint32_t rank : here) {
-          // Of ranks of a machine, all join or none does, for process sets.
+          // In a process set, all ranks of a machine join or none does.
           bool left_out = part.set != 0 && (rank > 2 || HasMachines(medium()));
           if (left_out) continue;
           Call& call = calls[{&part, rank}];

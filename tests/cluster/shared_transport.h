@@ -15,14 +15,14 @@
 
 namespace byteps::cluster {
 
-// How long anything may take.
+// The limit for every wait.
 inline constexpr Duration kPatience = seconds(60);
 
-// Something to wait at, once closed and then open for ever. Thread-safe.
+// A gate to wait at, closed at first and then open for ever. Thread-safe.
 class Gate {
  public:
   void Open();
-  // Blocks until it is open; false if it does not open within kPatience.
+  // Blocks until the gate is open; returns false if it does not open within kPatience.
   bool Wait();
 
  private:
@@ -33,7 +33,7 @@ class Gate {
 
 class CuttableLoop;
 
-// Those that exist.
+// The loops that exist.
 struct Loops {
   std::vector<transport::Loop*> all;
   std::vector<CuttableLoop*> cuttable;
@@ -46,16 +46,16 @@ class SharedTransport final : public transport::Transport {
       : shared_(std::move(shared)), cuttable_(cuttable) {}
   std::unique_ptr<transport::Loop> MakeLoop() override;
 
-  // All harm the loops that exist, and REQUIRE that none of them ends meanwhile.
-  // Nothing is said to anybody.
+  // Each of these methods harms the loops that exist. REQUIRES: none of the loops ends meanwhile.
+  // The methods tell nobody.
   void StopLoops();
   void Freeze(const std::shared_ptr<Gate>& gate);
-  // On one of its loops, in the order in which they were made.
+  // Posts to one of its loops, which are numbered in the order in which they were made.
   void PostTo(size_t loop, std::function<void()> work);
   void StopLoop(size_t loop) { loops_->all.at(loop)->Stop(); }
-  // Breaks the connections to `address` that were made from here, data in flight and all.
+  // Breaks the connections to `address` that were made from here, with their data in flight.
   void Cut(const std::string& address);
-  // The same, and new ones cannot be made.
+  // Does the same, and makes new connections to `address` fail.
   void Block(const std::string& address);
 
  private:

@@ -1,5 +1,5 @@
-// Stages that end on a thread of their own, as copies from and to a device do, in workers with
-// several lanes, with a codec, while servers come and go.
+// Tests stages that end on a thread of their own, as copies from and to a device do, in workers
+// with several lanes, with a codec, while servers come and go.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,8 +22,8 @@ using protocol::PieceInHand;
 using protocol::PieceTicket;
 using protocol::StageVerdict;
 
-// Copies bytes on a thread of its own, one after the other. What is called off is not begun. If it
-// `stands_still`, it begins nothing.
+// Copies bytes on a thread of its own, one copy after the other. Does not begin a copy that was
+// called off. If it `stands_still`, it begins nothing.
 class CopyEngine {
  public:
   CopyEngine(protocol::ResumePiece resume, bool stands_still)
@@ -43,7 +43,7 @@ class CopyEngine {
     copies_.push_back({ticket, from, to});
     changed_.notify_all();
   }
-  // Waits for the copy if it is under way.
+  // Calls off a copy; waits for the copy if it is under way.
   void CallOff(const PieceTicket& ticket) {
     MutexLock lock(mutex_);
     std::erase_if(copies_, [&](const Copy& copy) { return copy.ticket == ticket; });
@@ -81,7 +81,7 @@ class CopyEngine {
   std::thread thread_;
 };
 
-// Tensors in "device memory", which lies in this process; others in the host's.
+// Has some tensors in "device memory", which lies in this process, and others in the host's memory.
 class DevicePaths final : public protocol::PiecePaths {
  public:
   DevicePaths(const protocol::StageTools& tools, bool stands_still)
@@ -152,7 +152,8 @@ class Stages : public ::testing::TestWithParam<Medium> {
     return Encode(DataType::kFloat32, std::vector<double>(kFloats, value));
   }
 
-  // All ranks sum ones, each use in another kind of memory and half of the tensors with a codec.
+  // A sum of ones on all ranks; each use has another kind of memory, and half of the tensors a
+  // codec.
   struct Sum {
     std::vector<Bytes> data{2, Filled(1)};
     std::vector<TicketRef> tickets;

@@ -1,4 +1,4 @@
-// Strangers on the ports of a job change nothing.
+// Tests that strangers on the ports of a job change nothing.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -26,7 +26,7 @@ namespace {
 
 using wire::FrameKind;
 
-// A program that speaks to a port without being one of us. Its waits end after kPatience.
+// A program that speaks to a port without being a member of the job. Its waits end after kPatience.
 class RawSocket {
  public:
   explicit RawSocket(const std::string& address)
@@ -57,7 +57,7 @@ class RawSocket {
     bytes.insert(bytes.end(), payload.begin(), payload.end());
     Write(bytes);
   }
-  // The payload of the next frame, if it is of this kind; else nothing.
+  // Returns the payload of the next frame if the frame is of this kind; else nothing.
   Bytes ReadFrame(FrameKind kind) {
     Bytes prefix = Read(transport::kFramePrefixBytes);
     if (prefix.size() < 8 || prefix[6] != static_cast<std::byte>(kind)) return {};
@@ -69,13 +69,13 @@ class RawSocket {
     if (!welcome.ok()) return {};
     return welcome.value();
   }
-  // Says hello; returns the proof that knows this secret, for the challenge that comes.
+  // Sends the hello. Returns the proof that knows this secret, for the challenge that comes.
   ProofBytes Challenge(const wire::Hello& hello, const std::string& secret) {
     Bytes bytes = wire::EncodeHello(hello);
     WriteFrame(FrameKind::kHello, bytes);
     return Proof(secret, "byteps initiator", bytes, ReadFrame(FrameKind::kChallenge));
   }
-  // Whether the other side ends the connection, by a close or a reset.
+  // Returns whether the other side ends the connection, by a close or a reset.
   bool SeesTheEnd() {
     char byte;
     ssize_t count = recv(fd_, &byte, 1, 0);
@@ -128,11 +128,11 @@ class Strangers : public ::testing::Test {
     ASSERT_TRUE(welcome.has_value());
     EXPECT_EQ(welcome->code, StatusCode::kRefused);
     EXPECT_NE(welcome->text.find(text), std::string::npos) << welcome->text;
-    EXPECT_EQ(welcome->proof, ProofBytes());  // who is refused learns nothing
+    EXPECT_EQ(welcome->proof, ProofBytes());  // a refused process learns nothing
     EXPECT_TRUE(stranger.SeesTheEnd());
   }
 
-  // The job starts, if it has not, and works.
+  // Expects that the job starts, if it has not, and works.
   void ExpectTheJobWorks() {
     if (!std::exchange(started_, true)) {
       ASSERT_TRUE(cluster_.StartWorkers().ok());
@@ -194,7 +194,7 @@ TEST_F(Strangers, WhoMeansSomethingElseIsToldAndGone) {
   cluster_.LeaveInOrder();
 }
 
-// The hello is right, but the proof is made up, or of another secret, or of another hello.
+// The hello is right, but the proof is made up, or belongs to another secret or another hello.
 TEST_F(Strangers, WithoutTheSecretNobodyGetsIn) {
   for (int phase = 0; phase < 2; ++phase) {
     for (const std::string& port : Ports()) {
@@ -212,7 +212,7 @@ TEST_F(Strangers, WithoutTheSecretNobodyGetsIn) {
   cluster_.LeaveInOrder();
 }
 
-// Nothing that a hello says counts before it is proven, whatever view and place it claims.
+// The job ignores an unproven hello, whatever view and place the hello claims.
 TEST_F(Strangers, AHelloWithoutProofLeavesNothing) {
   std::vector<RawSocket> waiting;
   for (int phase = 0; phase < 2; ++phase) {
@@ -235,7 +235,7 @@ TEST_F(Strangers, AHelloWithoutProofLeavesNothing) {
   cluster_.LeaveInOrder();
 }
 
-// Who knows the secret and means another process is told so, and that is proven.
+// A process that knows the secret and means another process is told so, and that answer is proven.
 TEST_F(Strangers, WhoKnowsTheSecretIsToldWhatDoesNotFit) {
   ExpectTheJobWorks();
   for (const std::string& port : Ports()) {
@@ -253,7 +253,7 @@ TEST_F(Strangers, WhoKnowsTheSecretIsToldWhatDoesNotFit) {
   cluster_.LeaveInOrder();
 }
 
-// The same where all is under TLS: whatever they say, nobody gets as far as a hello.
+// Under TLS strangers do not even get as far as a hello, whatever they say.
 TEST(StrangersUnderTls, ChangeNothing) {
   ClusterOptions options;
   options.medium = Medium::kTls;
@@ -283,7 +283,7 @@ TEST(StrangersUnderTls, ChangeNothing) {
   cluster.LeaveInOrder();
 }
 
-// They make room for each other, and for members, of which none has to wait until they are gone.
+// Strangers make room for each other, and for members. No member has to wait until they are gone.
 TEST_F(Strangers, ManyWhoSayNothingMakeRoom) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);

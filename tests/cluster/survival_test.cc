@@ -1,5 +1,5 @@
-// Jobs that go on: servers, workers, the coordinator and connections that are lost in the middle of
-// rounds, and what comes back. Every sum is checked, bit by bit.
+// Tests jobs that go on: servers, workers, the coordinator and connections are lost in the middle
+// of rounds, and some come back. Every sum is checked, bit by bit.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -16,7 +16,8 @@ namespace {
 constexpr size_t kElements = 100000;
 constexpr size_t kTensors = 8;
 
-// Worker s pushes 2^s times a tag, so a sum names its members and its round; nothing rounds.
+// Returns the tag of a round. Worker s pushes 2^s times the tag, so a sum shows its members and its
+// round; nothing rounds.
 double TagOf(size_t tensor, int round) { return 1 + static_cast<double>(tensor + 10 * round); }
 Bytes Push(uint32_t rank, double tag) {
   return Encode(DataType::kFloat32, std::vector<double>(kElements, tag * (1 << rank)));
@@ -39,8 +40,8 @@ class Survival : public ::testing::TestWithParam<Setting> {
     return options;
   }
 
-  // A coordinator that was restarted waits so long for workers that may come back before it ends
-  // the job.
+  // Returns options with a short wait of a restarted coordinator for workers that may come back,
+  // before it ends the job.
   ClusterOptions SizeForRestarts(uint32_t workers, uint32_t servers) {
     ClusterOptions options = Size(workers, servers);
     options.silence_end = seconds(2);
@@ -131,7 +132,7 @@ TEST_P(Survival, TwoServersThatDieAtOnceAreNotMissed) {
   cluster.LeaveInOrder();
 }
 
-// It is told its own reason, not that it was silent.
+// The worker gets its own reason, not the reason that it was silent.
 TEST_P(Survival, AWorkerThatGivesUpIsNotMissed) {
   ClusterOptions options = Size(3, 1);
   options.min_workers = 2;
@@ -148,8 +149,8 @@ TEST_P(Survival, AWorkerThatGivesUpIsNotMissed) {
   cluster.LeaveInOrder();
 }
 
-// Each element of a round in which a member was lost is a sum with it or without it; all survivors
-// have the same, and the receipt says which.
+// Each element of a round in which a member was lost is a sum with the member or without it. All
+// survivors have the same sum, and the receipt says which.
 TEST_P(Survival, AWorkerThatDiesIsInASumOrNotTheSameForAll) {
   ClusterOptions options = Size(3, 2);
   options.min_workers = 2;
@@ -256,7 +257,7 @@ TEST_P(Survival, StepsDoNotNoticeThatTheCoordinatorIsAway) {
   cluster.KillCoordinator();
   ExpectFull(round, {0, 1});
   ExpectRounds(cluster, {0, 1}, 3, 6);
-  // Names that nobody can declare now wait.
+  // New names wait, because nobody can declare them now.
   Round fresh = Begin(cluster, {0, 1}, 0, "fresh ");
   ASSERT_TRUE(cluster.RestartCoordinator().ok());
   ExpectFull(fresh, {0, 1});
@@ -265,7 +266,7 @@ TEST_P(Survival, StepsDoNotNoticeThatTheCoordinatorIsAway) {
   cluster.LeaveInOrder();
 }
 
-// Else the new one would find their places taken when they come again.
+// Otherwise the new coordinator would find the places of the workers taken when they come again.
 TEST_P(Survival, WhoLeavesWhileTheCoordinatorIsAwayTellsTheNextOne) {
   ClusterOptions options = SizeForRestarts(2, 1);
   options.leave_limit = seconds(1);  // by then they have noticed
@@ -323,8 +324,8 @@ TEST_P(Survival, AServerThatDiesWhileTheCoordinatorIsAwayIsReplacedAfterwards) {
 
 TEST_P(Survival, AConnectionThatBreaksIsMadeAgainAndNothingIsLost) {
   ClusterOptions options = Size(2, 2);
-  // Here a closed connection is no sign of a loss, however long a slow machine lets threads wait,
-  // or takes for a handshake under TLS.
+  // In this test a closed connection is no sign of a loss, however long a slow machine lets threads
+  // wait, or takes for a handshake under TLS.
   options.grace = options.unreachable_after = kPatience;
   Cluster cluster(options);
   ASSERT_TRUE(cluster.Start().ok());
@@ -338,7 +339,7 @@ TEST_P(Survival, AConnectionThatBreaksIsMadeAgainAndNothingIsLost) {
   cluster.LeaveInOrder();
 }
 
-// One of the two has to go, although both can talk to the coordinator.
+// One of the two must go, although both can talk to the coordinator.
 TEST_P(Survival, AServerThatOneWorkerCannotReachIsGivenUp) {
   Cluster cluster(Size(3, 3));
   ASSERT_TRUE(cluster.Start().ok());
@@ -386,8 +387,8 @@ TEST_P(Survival, AFrozenServerIsLeftBehindAndStops) {
   ExpectRounds(cluster, {0, 1}, 4, 6);
 }
 
-// It is another process to the others, with nothing of what it held, and does their work when they
-// are gone.
+// To the others the server is another process, without its old contents, and does their work when
+// they are gone.
 TEST_P(Survival, AServerThatWasLeftBehindComesBackByItself) {
   ClusterOptions options = Size(2, 2);
   options.silence_evict = milliseconds(900);
@@ -431,7 +432,7 @@ TEST_P(Survival, AServerThatIsLeftBehindAgainAndAgainEnds) {
   for (int end : pipe_ends) close(end);
 }
 
-// The launcher knows best: no silence and no closed connection is needed.
+// The launcher has seen the end, so nobody waits for silence or a closed connection.
 TEST_P(Survival, AProcessThatTheLauncherSawEndIsLeftBehindAtOnce) {
   int pipe_ends[2];
   ASSERT_EQ(pipe(pipe_ends), 0);
@@ -454,21 +455,21 @@ TEST_P(Survival, AProcessThatTheLauncherSawEndIsLeftBehindAtOnce) {
   for (int end : pipe_ends) close(end);
 }
 
-// A worker that has what the others may lack stays until they have it, and then the server that
-// knew it may die.
+// A worker that has an answer that others may lack stays until they have it. Afterwards the server
+// that knew the answer may die.
 TEST_P(Survival, AWorkerLeavesOnlyWhenNobodyNeedsWhatItHolds) {
   if (GetParam().medium == Medium::kMachines) {
     GTEST_SKIP() << "ranks of a machine come and go together: machines_test.cc";
   }
   ClusterOptions options = Size(2, 2);
   options.min_workers = 1;
-  options.lanes = {1};  // no other thread acknowledges it
+  options.lanes = {1};  // no other thread acknowledges the answer
   Cluster cluster(options);
   ASSERT_TRUE(cluster.Start().ok());
   std::vector<Bytes> data = {Push(0, 1), Push(1, 1)};
   auto gate = std::make_shared<Gate>();
   auto stopped = std::make_shared<Gate>();
-  // The slow one stands still with the answer in hand, before it can acknowledge it.
+  // The slow worker stands still with the answer in hand, before it can acknowledge it.
   TicketRef slow = cluster.Submit(1, SumOf("w", data[1]), [gate, stopped] {
     stopped->Open();
     gate->Wait();

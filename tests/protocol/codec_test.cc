@@ -1,5 +1,5 @@
-// A codec on its whole way: encoded by workers, summed by a shard, kept, told and adopted as it was
-// encoded, decoded by workers. All ranks have the same bits.
+// Tests a codec on its whole way. Workers encode, a shard sums, and verdicts are kept, told and
+// adopted as they were encoded; workers decode. All ranks have the same bits.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -41,7 +41,7 @@ class CodecJob {
 class CodecTest : public testing::TestWithParam<uint32_t> {};
 INSTANTIATE_TEST_SUITE_P(Lanes, CodecTest, testing::Values(1, 2));
 
-// 1 + 2^-9 has more digits than bfloat16 keeps: what is summed are the encoded numbers.
+// 1 + 2^-9 has more digits than bfloat16 keeps, so the shard must sum the encoded numbers.
 TEST_P(CodecTest, SumsOfEncodedPiecesAreTheSameOnAllRanks) {
   CodecJob codec(GetParam());
   OperationId id = 0;
@@ -66,7 +66,7 @@ TEST_P(CodecTest, AnEncodedVerdictIsToldAndAdopted) {
   }
 }
 
-// Nobody has an answer: contributions are repeated as they were encoded.
+// No worker has an answer, so the workers repeat the contributions as they were encoded.
 TEST_P(CodecTest, EncodedContributionsAreRepeated) {
   CodecJob codec(GetParam());
   OperationId id = 0;

@@ -1,5 +1,6 @@
 // The ranks disagree about a name while connections break and servers die. Only the round in which
-// they disagree fails: what ended before it ends for everybody, and as it did for the first one.
+// they disagree fails. An earlier round that has ended for one rank ends for all ranks, and in the
+// same way.
 #include "tests/protocol/job_for_test.h"
 
 namespace byteps::protocol {
@@ -9,7 +10,7 @@ class DisagreementTest : public testing::TestWithParam<uint32_t> {
  protected:
   static constexpr Slot kLate = 1;  // it has pushed the first round, and not read the answer
 
-  // Everybody has pushed the first round of "a", and all but kLate have its sum.
+  // All workers have pushed the first round of "a", and all but kLate have its sum.
   DisagreementTest() {
     for (Slot slot = 0; slot < 3; ++slot) {
       first.push_back(job.Submit(slot, "a", static_cast<uint8_t>(slot + 1), kBytes));
@@ -37,7 +38,7 @@ class DisagreementTest : public testing::TestWithParam<uint32_t> {
     EXPECT_EQ(outcome->status.code(), StatusCode::kMismatch) << slot;
   }
 
-  // Servers and workers hear that the ranks mean different things in the second round.
+  // Tell servers and workers that the ranks mean different things in the second round.
   void TellShards() {
     for (ShardId shard = 0; shard < job.shards.size(); ++shard) {
       if (job.view.servers[shard].alive) job.TellFailed(shard, failed);
@@ -48,7 +49,7 @@ class DisagreementTest : public testing::TestWithParam<uint32_t> {
       job.workers[worker.slot]->machine.OnDeclareFailed(failed);
     }
   }
-  // The others go on to the second round, which fails.
+  // Lets the other workers go on to the second round, which fails.
   void Disagree() {
     OperationId second[3] = {};
     for (Slot slot : {0u, 2u}) second[slot] = job.Submit(slot, "a", 7, kBytes);
@@ -57,7 +58,8 @@ class DisagreementTest : public testing::TestWithParam<uint32_t> {
     for (Slot slot : {0u, 2u}) ExpectMismatch(slot, second[slot]);
   }
 
-  // The name can be used again, everybody may leave, and nobody keeps anything.
+  // Expects that the name can be used again, that all workers may leave, and that nobody keeps
+  // anything.
   void ExpectGoodEnd() {
     OperationId next = job.Submit(kLate, "a", 9, kBytes);
     ExpectMismatch(kLate, next);  // its second round
@@ -107,7 +109,7 @@ TEST_P(DisagreementTest, AServerIsLostAndItsVerdictIsNot) {
   ExpectGoodEnd();
 }
 
-// The new owner hears first of what must be done again, and then that the name has failed.
+// The new owner hears first of the round to repeat, and then that the name has failed.
 TEST_P(DisagreementTest, AServerIsLostBeforeTheOthersHearOfTheFailure) {
   for (Slot slot : {0u, 2u}) job.Submit(slot, "a", 7, kBytes);
   TellWorkers();
@@ -120,7 +122,8 @@ TEST_P(DisagreementTest, AServerIsLostBeforeTheOthersHearOfTheFailure) {
   ExpectGoodEnd();
 }
 
-// Who could have told the verdict is gone, too: those who are left add up among themselves.
+// The workers that could have told the verdict are gone, too, so the others add up among
+// themselves.
 TEST_P(DisagreementTest, NobodyWhoHasTheVerdictIsLeft) {
   Disagree();
   for (Slot slot : {0u, 2u}) job.KillWorker(slot);
@@ -133,8 +136,8 @@ TEST_P(DisagreementTest, NobodyWhoHasTheVerdictIsLeft) {
   ExpectGoodEnd();
 }
 
-// Who does not know that all have the verdict hears it from whoever owns the piece then, because
-// the others go on saying so.
+// A worker that does not know that all have the verdict hears it from the owner that the piece then
+// has, because the others go on saying so.
 TEST_P(DisagreementTest, WhoDoesNotKnowThatAllHaveItHearsThat) {
   Disagree();
   Down(kLate);

@@ -1,12 +1,12 @@
-// Histories that the simulator found, written by hand: its seeds change with its recipes.
+// Histories that the simulator found, written by hand, because its seeds change with its recipes.
 #include "tests/protocol/job_for_test.h"
 
 namespace byteps::protocol {
 namespace {
 
-// Simulated seeds 6335, 101187 and 101349: worker 2 was left behind by the others and went on
-// alone. Its push was here first: of a later round, of an earlier one that the members gave up, or
-// with other rows of an allgather. It may not close the members' round to them.
+// Simulated seeds 6335, 101187 and 101349: the others left worker 2 behind, and it went on alone.
+// Its push came first: it belonged to a later round, or to an earlier one that the members gave up,
+// or had other rows of an allgather. It must not close the members' round to them.
 TEST(FoundHistoryTest, WhoWasLeftBehindClosesNoRoundToTheMembers) {
   struct Push {
     uint64_t round;
@@ -38,7 +38,7 @@ TEST(FoundHistoryTest, WhoWasLeftBehindClosesNoRoundToTheMembers) {
 }
 
 // Simulated seed 19595: both pieces are pushed again, and another loss makes both receipts smaller
-// than what they had in common, and equal. There is nothing left to wait for.
+// than their common part, and equal. There is nothing left to wait for.
 TEST(FoundHistoryTest, AnAtomicAttemptWhoseReceiptsShrankToOneIsOver) {
   Job job(5, 2);
   OperationId id = 0;
@@ -91,7 +91,7 @@ TEST(FoundHistoryTest, WhoPushedAnEarlierOneOfErrorsInARowIsAnswered) {
 }
 
 // Simulated seed 500067: worker 1's answer is lost, with its connection or with the owner, and
-// meanwhile the next round has ended in another error. Each round keeps its own.
+// meanwhile the next round has ended in another error. Each round keeps its own error.
 TEST(FoundHistoryTest, OfErrorsInARowEveryRoundKeepsItsOwn) {
   enum class Lost { kConnection, kOwnerPushFirst, kOwnerVerdictFirst };
   for (Lost lost : {Lost::kConnection, Lost::kOwnerPushFirst, Lost::kOwnerVerdictFirst}) {
@@ -124,8 +124,8 @@ TEST(FoundHistoryTest, OfErrorsInARowEveryRoundKeepsItsOwn) {
   }
 }
 
-// Simulated seed 116105: two pieces of one operation end with an error each, for reasons of their
-// own, and are heard of in this order by one worker and in that by the other.
+// Simulated seed 116105: two pieces of one operation end with an error each, for different reasons.
+// The two workers hear of the errors in opposite order.
 TEST(FoundHistoryTest, OfTwoErrorsAllRanksSayTheSameOne) {
   Job job(3, 2);
   OperationId id = 0;
@@ -135,7 +135,7 @@ TEST(FoundHistoryTest, OfTwoErrorsAllRanksSayTheSameOne) {
   }
   job.workers[0]->machine.Abort(id, "worker 0 gives up");
   job.workers[1]->machine.Abort(id, "worker 1 gives up");
-  for (Slot slot : {0u, 1u}) job.Up(slot, slot);  // the owners hear of one each
+  for (Slot slot : {0u, 1u}) job.Up(slot, slot);  // each owner hears of one
   for (Slot slot : {0u, 1u}) {
     job.Down(slot, 1 - slot);
     job.Down(slot, slot);
@@ -146,8 +146,8 @@ TEST(FoundHistoryTest, OfTwoErrorsAllRanksSayTheSameOne) {
 }
 
 // Simulated seed 139612: worker 2 has skipped the view with which the generation began, and worker
-// 1 is lost when it hears of it. Its group still has three places: the layout of an allgather is
-// that of the others.
+// 1 is lost when worker 2 hears of the generation. The process set of worker 2 must still have
+// three places, because the others lay out an allgather for three.
 TEST(FoundHistoryTest, WhoHearsLateOfAGenerationCountsRanksLikeTheOthers) {
   Job job(3, 1);
   for (Slot slot : {0u, 1u, 2u}) job.workers[slot]->machine.OnShardDown(0);
@@ -200,7 +200,7 @@ TEST(FoundHistoryTest, WhoHearsLateOfAGenerationCountsRanksLikeTheOthers) {
 
 // Simulated seed 3007091: worker 1 asks for an error, and its request overtakes its push. All ranks
 // get the error. Worker 1 joins (or pushes the next round with more urgency), and the next sum is
-// decided. Only then the old push leaves: it is no reason to close the connection.
+// decided. Only now the old push leaves. The shard must not close the connection for that.
 TEST(FoundHistoryTest, APushMayLeaveWhenItsRoundIsLongOver) {
   for (bool joins : {true, false}) {
     Job job(2, 1);

@@ -171,7 +171,7 @@ class Job {
     workers[slot]->machine.OnShardUp(shard);
   }
 
-  // Slot s contributes s + 1 in round 1, 10 times that in round 2 ...; the same tensor for all.
+  // Submits a tensor of `bytes` elements, all of them `value`, for one slot.
   OperationId Submit(Slot slot, const std::string& name, uint8_t value, size_t bytes = 4,
                      wire::Op op = wire::Op::kSum, bool atomic = false) {
     WorkerEnd& worker = *workers[slot];
@@ -202,7 +202,7 @@ class Job {
 
   void AnswerDeclares(WorkerEnd& worker) {
     for (const wire::Declare& asked : std::exchange(worker.declares, {})) {
-      // Tensor numbers follow the names; the dealer begins at shard 0.
+      // Tensor numbers follow from the names; the dealer begins at shard 0.
       std::vector<uint64_t> placement(view.servers.size(), 0);
       placement.push_back(view.servers.size());
       worker.machine.OnDeclared({asked.name, asked.spec.group, asked.attempt,
@@ -210,12 +210,13 @@ class Job {
                                  placement});
     }
   }
-  // The server of this shard hears that the ranks disagree.
+  // Tells the server of this shard that the ranks disagree.
   void TellFailed(ShardId shard, const wire::DeclareFailed& failed) {
     shards[shard]->machine.Retire(failed.tensors, failed.use.round);
   }
 
-  // Delivers what is queued on one way, or on all until nothing moves.
+  // Deliver the frames that are queued in one direction of a connection (Up, Down), or all frames
+  // until nothing moves (All).
   void Up(Slot slot, ShardId shard) { Drain(up[{slot, shard}]); }
   void Down(Slot slot, ShardId shard) { Drain(down[{slot, shard}]); }
   void All() {
@@ -233,7 +234,7 @@ class Job {
     }
   }
 
-  // Time passes: acknowledgements and news of stability are told, and delivered.
+  // Lets time pass: sends and delivers acknowledgements and the news of stability.
   void Tick() {
     Time later = kStart + seconds(++ticks);
     for (const wire::WorkerInfo& worker : view.workers) workers[worker.slot]->machine.OnTick(later);

@@ -1,11 +1,11 @@
-// Workers and shards together: owner changes, reconnects, lost members, errors, receipts. The
-// simulator plays thousands of such histories; these are the ones that docs/membership.md draws.
+// Tests workers and shards together: owner changes, reconnects, lost members, errors, receipts. The
+// simulator plays thousands of such histories; this file has those that docs/membership.md draws.
 #include "tests/protocol/job_for_test.h"
 
 namespace byteps::protocol {
 namespace {
 
-// History A: the shard that holds the lost worker's contribution whole counts it.
+// History A: the shard has the whole contribution of the lost worker, so the shard counts it.
 TEST(RecoveryTest, ALostWorkersWholeContributionCounts) {
   Job job(3, 1);
   OperationId id = 0;
@@ -72,7 +72,7 @@ TEST(RecoveryTest, NobodyHasTheVerdictSoItIsMadeAgain) {
   for (Slot slot : {0u, 1u}) EXPECT_EQ(job.value(slot, "a"), 3);
 }
 
-// The users overwrite their memory at once; only the engine can still know the sum.
+// The users overwrite their memory at once, so only the engine can still know the sum.
 TEST(RecoveryTest, WhatTheUserOverwritesIsKept) {
   for (bool keep : {true, false}) {
     Job job(2, 2, ShardMistake::kNone,
@@ -139,7 +139,7 @@ TEST(RecoveryTest, AMessageOfANewerViewWaits) {
   for (Slot slot : {0u, 1u}) EXPECT_EQ(job.value(slot, "a"), 3);
 }
 
-// And an answer of a view that the worker does not know yet.
+// An answer of a view that the worker does not know yet waits, too.
 TEST(RecoveryTest, AnAnswerOfANewerViewWaits) {
   Job job(3, 1);
   OperationId id = 0;
@@ -203,8 +203,8 @@ TEST(RecoveryTest, WhoGivesUpSaysOfWhatAndIsToldWhoIsNotThere) {
             "rank 0 is tired for tensor 'a', sum of uint8[4]; the tensor has no part of rank 1, 3");
 }
 
-// A rank that gives up again and again does not wait for one that hangs, whose errors are kept for
-// it in a row; whoever owns the piece then.
+// A rank that gives up again and again does not wait for a rank that hangs. The owner of the piece
+// keeps the errors in a row for the rank that hangs, even if the owner changes.
 TEST(RecoveryTest, ErrorsInARowWaitForWhoHangs) {
   for (bool server_dies : {false, true}) {
     Job job(3, 2);
@@ -244,7 +244,7 @@ TEST(RecoveryTest, ErrorsInARowWaitForWhoHangs) {
   }
 }
 
-// Section 3: pieces with two receipts; an atomic tensor has one.
+// Section 3: pieces may have two receipts; an atomic tensor has one.
 TEST(RecoveryTest, AnAtomicTensorHasOneReceipt) {
   for (bool atomic : {false, true}) {
     Job job(3, 2);
@@ -296,8 +296,8 @@ TEST(RecoveryTest, NoServerIsLeftUntilOneComes) {
   for (Slot slot : {0u, 1u}) EXPECT_EQ(job.value(slot, "a"), 3);
 }
 
-// Simulated seed 10454: a piece goes to shard 1 and comes back; what shard 1 says of its answers is
-// no news of those with the same numbers that the new shard 0 gave.
+// Simulated seed 10454: a piece goes to shard 1 and comes back. What shard 1 says of its answers is
+// no news of the answers with the same numbers that the new shard 0 gave.
 TEST(RecoveryTest, ANumberOfAFormerOwnerMakesNothingStable) {
   Job job(2, 2);
   OperationId id = 0;
@@ -324,7 +324,7 @@ TEST(RecoveryTest, ANumberOfAFormerOwnerMakesNothingStable) {
   EXPECT_EQ(job.value(1, "a"), 3);
 }
 
-// At rest nothing is left: rule 11.
+// Rule 11: at rest nothing is left.
 TEST(RecoveryTest, AtRestNobodyHoldsAnything) {
   Job job(2, 2);
   for (int round = 1; round <= 3; ++round) {

@@ -1,4 +1,4 @@
-// Rounds that not everybody takes part in, and whose results differ by rank, in small jobs.
+// Tests rounds in which not all workers take part, or whose results differ by rank, in small jobs.
 #include <functional>
 
 #include "src/protocol/shard/shard_for_test.h"
@@ -227,7 +227,7 @@ TEST_F(ShardRoundsTest, WhatAMemberSaysOfItsJoinsCountsForItAlone) {
   EXPECT_EQ(Answered(), (std::vector<Slot>{1, 2})) << "worker 0 has joined";
 }
 
-// Of a piece that nobody else has ever owned.
+// Tests a piece that no other shard has ever owned.
 TEST_F(ShardRoundsTest, WhatNobodyHasDecidedNobodyHolds) {
   wire::DataHeader lie = Header(UINT64_MAX, 0);
   lie.piece_bytes = 0;
@@ -252,7 +252,7 @@ TEST_F(ShardRoundsTest, OfTwoRoundsThatContradictEachOtherBothPushersAreNamed) {
                    "tensor 7, piece 0"));
 }
 
-// It never pushes the round again: nothing may be kept for it.
+// The worker never pushes the round again, so the shard must keep nothing for it.
 TEST_F(ShardRoundsTest, WhoJoinsLaterNeedsNoErrorOfBefore) {
   EXPECT_TRUE(Push(0, Header(256, 1), "\x01").ok());
   EXPECT_TRUE(shard.OnAbort(0, Late(Header(256, 1)), "too late").ok());
@@ -326,8 +326,8 @@ struct RoundsJob : Job {
   }
 };
 
-// Worker 0 has its answers and its memory is another's; then the owner of its piece dies. Nobody
-// can make the sum again, and nobody needs it.
+// Worker 0 has its answers, and its memory belongs to somebody else; then the owner of its piece
+// dies. Nobody can make the sum again, and nobody needs it.
 TEST(RoundsTest, WhoHasItsEmptyAnswerIsNotAskedForItsContributionAgain) {
   RoundsJob job(3, 2);
   std::vector<OperationId> ids;
@@ -340,7 +340,7 @@ TEST(RoundsTest, WhoHasItsEmptyAnswerIsNotAskedForItsContributionAgain) {
     for (ShardId shard : {0u, 1u}) job.Down(1, shard);
     job.Tick();
   }
-  // Worker 2 has heard nothing, so the others wait for what it wants.
+  // Worker 2 has heard nothing, so the others wait for the bytes that it wants.
   EXPECT_FALSE(job.Done(0, ids[0]));
   job.Down(2, 0);
   job.Down(2, 1);
@@ -362,8 +362,8 @@ TEST(RoundsTest, WhoHasItsEmptyAnswerIsNotAskedForItsContributionAgain) {
   for (auto& shard : job.shards) EXPECT_EQ(shard->machine.open_rounds(), 0u);
 }
 
-// The new owner hears of the join before it hears what the joined worker holds: it must wait for
-// that, or it makes another sum of the same round.
+// The new owner hears of the join before it hears what the joined worker holds. The owner must wait
+// for that, or it makes another sum of the same round.
 TEST(RoundsTest, ANewOwnerWaitsForWhatAJoinedWorkerHolds) {
   RoundsJob job(3, 2);
   OperationId sum = 0;
@@ -374,7 +374,7 @@ TEST(RoundsTest, ANewOwnerWaitsForWhatAJoinedWorkerHolds) {
   job.Join(2);
   job.KillServer(0);
   job.TellAll();
-  job.Up(2, 1);  // what it had said before the view came, and after it
+  job.Up(2, 1);  // what it said before the view came, and after
   job.All();
   for (Slot slot : {0u, 1u}) {
     ASSERT_TRUE(job.Done(slot, sum));
@@ -431,7 +431,7 @@ TEST(RoundsTest, ShardsForgetRemovedGroupsAndGoOn) {
     for (Slot slot : {0u, 1u, 2u}) {
       EXPECT_EQ(slot == 1 ? 2 : job.value(slot, name), 2);
       EXPECT_TRUE(job.workers[slot]->machine.RemoveProcessSet(number).ok());
-      if (slot == 0) job.Connect(2, 0);  // which has not removed it
+      if (slot == 0) job.Connect(2, 0);  // worker 2 has not removed it
       job.All();
     }
     for (auto& shard : job.shards) EXPECT_EQ(shard->machine.process_sets(), 0u);
@@ -449,7 +449,8 @@ TEST(RoundsTest, ARankIsInSoManyGroupsAtATime) {
   EXPECT_TRUE(worker.AddProcessSet(70000, {0}).ok());
 }
 
-// The user's memory is the user's again, and so is the table of an allgather's rows.
+// After the end the memory and the table of an allgather's rows belong to the user, so the engine
+// keeps a layout of its own.
 TEST(RoundsTest, ALayoutIsKeptAsLongAsItsResult) {
   RoundsJob job(2, 2);
   std::vector<OperationId> ids;
@@ -461,7 +462,7 @@ TEST(RoundsTest, ALayoutIsKeptAsLongAsItsResult) {
     gather.rows = 2;
     ids.push_back(job.Start(slot, gather, {static_cast<uint8_t>(slot + 1), 9}));
   }
-  // Receipts in full: answers of a view that the workers are not known to have.
+  // Makes receipts in full: the shards answer in a view that the workers are not known to have.
   ++job.view.epoch;
   for (ShardId shard : {0u, 1u}) job.TellShard(shard);
   job.TellWorker(0);

@@ -363,7 +363,7 @@ TEST_P(Names, ACoordinatorThatIsStartedAgainFindsWhoIsStuck) {
     return ticket;
   };
   TicketRef a = stick(0, "a", first);
-  std::this_thread::sleep_for(3 * kOverdueAfter);  // the report of the rank goes out
+  std::this_thread::sleep_for(3 * kOverdueAfter);  // tidy-allow(sleep): its report goes out
   cluster.KillCoordinator();
   TicketRef b = stick(1, "b", second);
   ASSERT_TRUE(cluster.RestartCoordinator().ok());

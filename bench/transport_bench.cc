@@ -1,8 +1,8 @@
-// The transports beside plain blocking sockets, over loopback, in one run.
+// Measures the transports beside plain blocking sockets, over loopback, in one run.
 //
 //   bench_transport [--rounds N] [--megabytes N] [--json FILE]
 //
-// Latency: a 4 KB frame there and back. Rate: frames one way with a bounded queue; CPU is that of
+// Latency: a 4 KB frame there and back. Rate: frames one way with a bounded queue; CPU counts
 // the whole process, sender and receiver together. Compare the ratios, not the figures: the
 // rivals run right after each other, three times, and the median of each figure is shown.
 #include <arpa/inet.h>

@@ -158,7 +158,7 @@ TEST_P(Endings, WhoLeavesWithAnOperationOpenIsNotTakenForLost) {
   cluster.LeaveInOrder();
 }
 
-// The user has his memory again when any of the calls returns. The call takes long, because the
+// The user has the memory again when any of the calls returns. The call takes long, because the
 // coordinator is away.
 TEST_P(Endings, EveryLeaveWaitsUntilNothingIsOpen) {
   ClusterOptions options = Size(2, 1);
@@ -332,7 +332,7 @@ TEST_P(Endings, ManyOperationsThatTakeTooLongAllEnd) {
   cluster.LeaveInOrder();
 }
 
-// The user has his memory again when an operation has ended, whatever was on its way.
+// The user has the memory again when an operation has ended, whatever was on its way.
 TEST_P(Endings, MemoryIsFreeWhenAnOperationEnds) {
   const bool has_services = GetParam().medium != Medium::kWindow;
   for (int how = 0; how < (has_services ? 4 : 2); ++how) {

@@ -282,8 +282,7 @@ void MachineLanes::Fail(const Status& why) {
   TellLost(why);
 }
 
-// Leaves. REQUIRES: the carrier has said that it leaves, or that no use of a block names this rank
-// any more; else does nothing.
+// Leaves, if no use of a block names this rank any more: the carrier has said so, or has gone.
 void MachineLanes::LeaveIfDone() {
   const bool alone = Has(window_.left() | window_.lost(), kCarrierRank);
   if (!IsCarrier() && !may_leave_ && !alone) return;

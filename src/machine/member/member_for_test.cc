@@ -324,8 +324,8 @@ Status Play(const std::string& job, const Role& role) {
   options.secret = "secret";
   options.rank = role.rank;
   options.size = role.size;
-  // The limit is long because sanitizers are slow. Without beats nothing wakes a rank that no other
-  // rank has woken.
+  // Without a freeze the limits are long, because sanitizers are slow. No beat then wakes a rank
+  // that no other rank has woken, so a missing wake-up shows.
   if (role.freezes) options.silence_max = seconds(2);
   if (!role.freezes) options.silence_max = options.alive_every = 2 * kLong;
   Result<runtime::StartedEngine> started = StartLocalEngine(options, log);

@@ -282,7 +282,7 @@ void Uplink::Look(const RoundKey& key) {
   if (round.serial != 0) return;
   const RankSet missing = Missing(round);
   if (missing != 0) {
-    // Ask for the error here, because nobody else might ever ask for it.
+    // Asks for the error here, because nobody else might ever ask for it.
     std::optional<uint32_t> gone = GoneOf(round.facts.process_set);
     RankSet here = missing & left_;
     if (!gone.has_value() && here != 0) {

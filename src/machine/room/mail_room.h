@@ -67,7 +67,7 @@ class MailRoom {
   BegunSigns signs_;
   bool keeps_errors_ = false;
   bool wakes_ = false;         // a word needs the carrier now
-  std::vector<Begins> begun_;  // said since, and shown when the carrier can hear it
+  std::vector<Begins> begun_;  // to be shown when the carrier can hear their words
   std::vector<std::unique_ptr<MailLine>> lines_;  // the carrier's by rank; else one, to the carrier
   std::deque<Word> own_words_;                    // at the carrier's rank
   std::deque<Word> own_answers_;

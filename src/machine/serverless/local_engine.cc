@@ -309,7 +309,8 @@ void LocalEngine::Beat() {
   mail_.Say(wire::Message(accountant_.Tell()));
 }
 
-// A rank may end right after it read its sum, so takes what is already in the window and the rings.
+// Takes what already lies in the window and in the rings, because another rank may end right after
+// it has read its sum.
 void LocalEngine::TakeWhatIsThere() {
   Hear();
   if (over_) return;
@@ -457,7 +458,7 @@ void LocalEngine::ToLane(uint32_t, protocol::LaneMail mail) { lane_.OnMail(mail)
 void LocalEngine::Complete(protocol::OperationId id, protocol::Outcome outcome) {
   // An error that follows from this rank's own leaving is not the fault of a peer.
   if (leaves_ && !outcome.status.ok()) outcome.status = ShutDown();
-  // Never run a completion inside the caller's Submit.
+  // No completion may run inside the caller's Submit.
   if (loop_.IsLent()) {
     ends_.emplace_back(id, std::move(outcome));
   } else {

@@ -1,7 +1,7 @@
 // A server's part of a timeline: a file of its own beside the files of the ranks. It has a row for
 // each piece that the shards of the server own. The row shows how long a round waited for
-// contributions, for whose, and how long the sum took. `bps timeline` gives the rows the names of
-// the tensors.
+// contributions, whose contribution came last, and how long the sum took. `bps timeline` gives the
+// rows the names of the tensors.
 //
 // A thread of its own writes, so that nobody waits for the disk. Thread-safe.
 #pragma once

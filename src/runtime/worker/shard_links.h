@@ -40,7 +40,7 @@ class ShardLinks {
   struct Events {
     // A shard's connection was made or lost. The lane has been told before.
     std::function<void()> on_links;
-    // Something reached the lane.
+    // The lane has got something from a shard, or has heard that a connection was made or lost.
     std::function<void()> on_event;
     std::function<void(const wire::Suspect&)> on_suspect;
     // A server says that the view does not contain this worker any more.

@@ -1,4 +1,4 @@
-// When a lane connects to its shards, which way it goes, and whom it suspects.
+// Tests when a lane connects to its shards, which path it takes, and which servers it suspects.
 #include "src/runtime/worker/shard_links.h"
 
 #include <gtest/gtest.h>
@@ -163,7 +163,8 @@ TEST_F(ShardLinksTest, NonsenseIsToldAsSuch) {
   EXPECT_EQ(Whys(), std::vector{Suspicion::kNonsense});
 }
 
-// Nobody knows who is cut off. Another way is tried before the coordinator hears of it.
+// Nobody knows which end is cut off, so the lane tries another path before it tells the
+// coordinator.
 TEST_F(ShardLinksTest, WhereNothingComesThroughAnotherWayIsTriedFirst) {
   Start(OneServer({"a:1", "b:1"}));
   auto peer = Answer();

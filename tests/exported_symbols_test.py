@@ -1,6 +1,6 @@
 """Checks that the shared library exports the functions of byteps.h and nothing else.
 
-Each carries the version of the interface, so that a library of another edition is not taken for it.
+Each carries the number of the interface, so that a library with another number is not taken for it.
 
 Usage: exported_symbols_test.py LIBRARY HEADER [NM]
 """
@@ -20,9 +20,9 @@ def declared_functions(header: str) -> set[str]:
 
 
 def interface_version(header: str) -> str:
-    """The version that the header's edition gives to symbols."""
-    edition = re.search(r"^#define BYTEPS_INTERFACE (\d+)$", header, re.MULTILINE)
-    return f"BYTEPS_{edition[1]}" if edition else ""
+    """The version that the header's interface number gives to symbols."""
+    number = re.search(r"^#define BYTEPS_INTERFACE (\d+)$", header, re.MULTILINE)
+    return f"BYTEPS_{number[1]}" if number else ""
 
 
 def exported_symbols(library: Path, nm: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-/* byteps: the C interface of the library, second edition. Plain C, no framework, no C++ types.
+/* byteps: the C interface of the library, number 2. Plain C, no framework, no C++ types.
  *
  * Sizes. Every struct begins with `struct_size`, which its owner sets to sizeof the struct as it
  * was compiled. All other fields may be zero, unless their comments say something else. In C:
@@ -42,8 +42,8 @@
 #define BYTEPS_VERSION_MAJOR 0
 #define BYTEPS_VERSION_MINOR 1
 #define BYTEPS_VERSION_PATCH 0
-/* The edition of this interface. Programs and libraries of one edition work together, even if one
- * is newer. The next edition gets another number, another SONAME and another symbol version. */
+/* The number of this interface. Programs and libraries with one number work together, even if one
+ * is newer. Another number means another SONAME and another symbol version. */
 #define BYTEPS_INTERFACE 2
 
 /* The value that `struct_size` must have. C++ fills it in by itself. */

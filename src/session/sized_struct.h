@@ -14,8 +14,8 @@
 namespace byteps::session {
 
 // The size of a struct when it was first published. No program has a smaller one, and it never
-// changes. A new field goes to the end, and never to the place of an older edition's padding, where
-// its programs may have any bytes.
+// changes. A new field goes to the end, and never to the place of an older struct's padding, where
+// programs may have any bytes.
 template <typename Struct>
 struct SizedStruct;
 template <>
@@ -55,9 +55,9 @@ struct SizedStruct<byteps_error> {
 };
 static_assert(std::has_unique_object_representations_v<byteps_request> &&
                   std::has_unique_object_representations_v<byteps_result>,
-              "padding cannot be told from a field of a later edition");
+              "padding cannot be told from a field of a later header");
 
-// The limit is more than any edition will have; a size that is not initialized is likely to be
+// The limit is more than any struct will have; a size that is not initialized is likely to be
 // larger.
 inline constexpr size_t kStructBytesMax = 65536;
 

@@ -7,7 +7,7 @@
 namespace byteps::session {
 namespace {
 
-// The struct of a later edition of the header.
+// The struct of a later header.
 struct LaterRequest {
   byteps_request request;
   int64_t later = 0;

@@ -27,8 +27,8 @@ struct ControlLinkOptions {
   // The time that a lost coordinator may take to come back.
   Duration patience = seconds(30);
   Duration alive_every = milliseconds(200);
-  // The link takes a coordinator for lost that says nothing for this time, although the link tells
-  // it that this process lives.
+  // If the coordinator says nothing for this time, although the link tells it that this process
+  // lives, the link takes it for lost.
   Duration silence_max = seconds(3);
 };
 

@@ -35,8 +35,8 @@ struct JobIdentity {
   bool of_one_user = false;
 };
 
-// kHandshakeLimit: the limit for the whole handshake, from the connection on. kProofLimit: the time
-// that the acceptor waits for a proof.
+// kHandshakeLimit: the limit for a handshake; the initiator counts from the connection on, the
+// acceptor from the proof on. kProofLimit: the time that the acceptor waits for a proof.
 inline constexpr Duration kHandshakeLimit = seconds(10);
 inline constexpr Duration kProofLimit = seconds(5);
 

@@ -46,7 +46,8 @@ struct FerryRound {
 class Ferry {
  public:
   enum class Way : uint8_t { kCollect, kSpread };
-  // One piece in one stage of a lane. Its bytes stay valid until `resume` was called, or CallOff.
+  // One piece in one stage of a lane. Its bytes stay valid until the ferry has called `resume`, or
+  // until CallOff.
   struct Piece {
     Way way = Way::kCollect;
     const void* owner = nullptr;  // the stages of one lane

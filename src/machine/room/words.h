@@ -136,7 +136,7 @@ struct IsSettled {
 struct Begun {
   RoundKey key;
   RoundFacts facts;
-  // Counts the operations that this rank has taken part in; for a join (wire/join_word.h).
+  // The number of operations that this rank has taken part in; only for a join (wire/join_word.h).
   uint32_t operations = 0;
   SmallPart part;  // the rank's bytes, if they are few
 };

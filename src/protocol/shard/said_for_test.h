@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <string>
 
+#include "src/protocol/shard/contributions.h"
 #include "src/protocol/shard/member_reports.h"
-#include "src/protocol/shard/pushes.h"
 #include "src/protocol/shard/room_for_test.h"
 #include "src/protocol/shard/told_verdicts.h"
 
@@ -27,11 +27,11 @@ class SaidTest : public testing::Test {
     Incoming incoming;
     incoming.header = header;
     incoming.payload_bytes = text.size();
-    Status placed = pushes.Place(from, incoming, kStart);
+    Status placed = contributions.Place(from, incoming, kStart);
     fate = incoming.fate;
     if (!placed.ok()) return placed;
     Fill(incoming, text);
-    pushes.Take(from, incoming);
+    contributions.Take(from, incoming);
     return placed;
   }
   Status Tell(Slot from, wire::DataHeader header, const std::string& text) {
@@ -48,7 +48,7 @@ class SaidTest : public testing::Test {
   Status Abort(Slot from, wire::DataHeader header, const std::string& why,
                StatusCode code = StatusCode::kDeadlineExceeded) {
     header.status = code;
-    return pushes.TakeAbort(from, header, why, kStart);
+    return contributions.TakeAbort(from, header, why, kStart);
   }
   static void Fill(Incoming& incoming, const std::string& text) {
     auto bytes = std::as_bytes(std::span(text));
@@ -63,8 +63,8 @@ class SaidTest : public testing::Test {
 
   Room room{SinceTwo()};
   const ShardRules& rules = ShardRules::Default();
-  Pushes pushes{{room.pool, rules, room.view, room.members, room.attendance, room.sets, room.pieces,
-                 room.answers, room.rounds, room.delivery}};
+  Contributions contributions{{room.pool, rules, room.view, room.members, room.attendance,
+                               room.sets, room.pieces, room.answers, room.rounds, room.delivery}};
   ToldVerdicts told{{room.pool, room.arithmetic, rules, room.view, room.members, room.pieces,
                      room.answers, room.rounds, room.delivery},
                     4096};

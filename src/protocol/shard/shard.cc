@@ -21,8 +21,8 @@ Shard::Shard(const ShardOptions& options, BufferPool& pool, Arithmetic& arithmet
       wants_({options.want_after, options.want_again_after}, pieces_, attendance_, driver),
       rounds_({view_, members_, attendance_, sets_, combiner_, delivery_, wants_}, options),
       review_({view_, attendance_, pieces_, answers_, delivery_, rounds_}),
-      pushes_({pool, *options.rules, view_, members_, attendance_, sets_, pieces_, answers_,
-               rounds_, delivery_}),
+      contributions_({pool, *options.rules, view_, members_, attendance_, sets_, pieces_, answers_,
+                      rounds_, delivery_}),
       told_({pool, arithmetic, *options.rules, view_, members_, pieces_, answers_, rounds_,
              delivery_},
             options.piece_bytes_max),
@@ -99,7 +99,7 @@ Result<ByteSpan> Shard::OnData(Slot from, wire::FrameKind kind, const wire::Data
 
 Status Shard::Place(Slot from, wire::FrameKind kind, Incoming& incoming) {
   bool verdict = kind == wire::FrameKind::kVerdict;
-  return verdict ? told_.Place(from, incoming) : pushes_.Place(from, incoming, now_);
+  return verdict ? told_.Place(from, incoming) : contributions_.Place(from, incoming, now_);
 }
 
 void Shard::OnPayload(Slot from) {
@@ -117,7 +117,7 @@ void Shard::OnPayload(Slot from) {
 
 void Shard::TakeData(Slot from, const Incoming& incoming) {
   if (incoming.fate == Fate::kVerdict) return told_.Take(from, incoming);
-  pushes_.Take(from, incoming);
+  contributions_.Take(from, incoming);
 }
 
 void Shard::OnLost(Slot from) {
@@ -161,7 +161,7 @@ Status Shard::TakePostponed(Slot from, const PostponedFrame& frame) {
   }
   reports_.TakeAck(from, frame.header.count);
   if (frame.kind == wire::FrameKind::kAbort) {
-    return pushes_.TakeAbort(from, frame.header, frame.text, now_);
+    return contributions_.TakeAbort(from, frame.header, frame.text, now_);
   }
   Incoming incoming;
   incoming.header = frame.header;
@@ -228,7 +228,7 @@ Status Shard::OnAbort(Slot from, const wire::DataHeader& push, const std::string
     return checked;
   }
   reports_.TakeAck(from, push.count);
-  return pushes_.TakeAbort(from, push, why, now_);
+  return contributions_.TakeAbort(from, push, why, now_);
 }
 
 std::optional<Time> Shard::NextTick() {

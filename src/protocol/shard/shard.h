@@ -14,7 +14,7 @@
 // must wait. The parts know the members (members.h, process_sets.h, attendance.h), and the state of
 // a piece (piece_table.h, round.h, verdict.h). They end a round (rounds.h, combiner.h), and drop it
 // (piece_review.h). They handle what leaves (answers.h, verdict_delivery.h, wants.h) and what comes
-// in (pushes.h, told_verdicts.h, member_reports.h, intake.h, postponed_frames.h).
+// in (contributions.h, told_verdicts.h, member_reports.h, intake.h, postponed_frames.h).
 #pragma once
 
 #include <cstdint>
@@ -26,10 +26,10 @@
 #include "src/base/status.h"
 #include "src/base/time.h"
 #include "src/protocol/arithmetic.h"
+#include "src/protocol/shard/contributions.h"
 #include "src/protocol/shard/member_reports.h"
 #include "src/protocol/shard/piece_review.h"
 #include "src/protocol/shard/postponed_frames.h"
-#include "src/protocol/shard/pushes.h"
 #include "src/protocol/shard/shard_driver.h"
 #include "src/protocol/shard/shard_options.h"
 #include "src/protocol/shard/told_verdicts.h"
@@ -132,7 +132,7 @@ class Shard {
   Wants wants_;
   Rounds rounds_;
   PieceReview review_;
-  Pushes pushes_;
+  Contributions contributions_;
   ToldVerdicts told_;
   MemberReports reports_;
   Intake intake_;

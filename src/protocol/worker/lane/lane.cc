@@ -24,11 +24,11 @@ struct Lane::Parts {
   Parts(const LaneOptions& options, BufferPool& pool, Arithmetic& arithmetic, LaneDriver& driver)
       : context(options, pool, arithmetic, driver),
         keeper(context),
-        pushes(context),
-        walk(context, keeper, reader, pushes),
+        sender(context),
+        walk(context, keeper, reader, sender),
         verdicts(context, keeper, walk),
         reader(pool, arithmetic, verdicts),
-        moves(context, keeper, walk, pushes) {}
+        moves(context, keeper, walk, sender) {}
 
   void On(const to_lane::View& mail);
   void On(const to_lane::TakeOver& mail);
@@ -48,7 +48,7 @@ struct Lane::Parts {
 
   LaneContext context;
   Keeper keeper;
-  Pushes pushes;
+  PieceSender sender;
   PieceWalk walk;
   Verdicts verdicts;
   AnswerReader reader;

@@ -61,7 +61,7 @@ void LaneMoves::TakeOver(const to_lane::TakeOver& take_over) {
   lane_.awaits_take_over = false;
   lane_.readable_epoch = lane_.epoch;
   RepeatAll();
-  pushes_.SendDelayed();
+  sender_.SendDelayed();
   // A shard may have asked for a piece before it was here.
   for (const MovedPiece& moved : take_over.pieces) walk_.ApplyEarlyWants(moved.tensor.id);
 }

@@ -17,8 +17,8 @@ namespace byteps::protocol {
 
 class LaneMoves {
  public:
-  LaneMoves(LaneContext& lane, Keeper& keeper, PieceWalk& walk, Pushes& pushes)
-      : lane_(lane), keeper_(keeper), walk_(walk), pushes_(pushes) {}
+  LaneMoves(LaneContext& lane, Keeper& keeper, PieceWalk& walk, PieceSender& sender)
+      : lane_(lane), keeper_(keeper), walk_(walk), sender_(sender) {}
 
   // Forgets everything, because a generation begins.
   void Begin();
@@ -54,7 +54,7 @@ class LaneMoves {
   LaneContext& lane_;
   Keeper& keeper_;
   PieceWalk& walk_;
-  Pushes& pushes_;
+  PieceSender& sender_;
   std::map<uint32_t, SlotSet> process_sets_;  // ranks by the number of the set
   to_lane::Joined joined_;
   // These are about a view whose take-over is not here: the epoch before it, the shards that own

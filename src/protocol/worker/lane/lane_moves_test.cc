@@ -31,9 +31,9 @@ class LaneMovesTest : public LaneForTest {
   void Start() {
     LaneContext& lane = MakeContext();
     keeper.emplace(lane);
-    pushes.emplace(lane);
-    walk.emplace(lane, *keeper, reader, *pushes);
-    moves.emplace(lane, *keeper, *walk, *pushes);
+    sender.emplace(lane);
+    walk.emplace(lane, *keeper, reader, *sender);
+    moves.emplace(lane, *keeper, *walk, *sender);
     moves->Begin();
     Connect(0);
     Connect(2);
@@ -74,7 +74,7 @@ class LaneMovesTest : public LaneForTest {
   ForgetfulTarget target;
   AnswerReader reader{pool, arithmetic, target};
   std::optional<Keeper> keeper;
-  std::optional<Pushes> pushes;
+  std::optional<PieceSender> sender;
   std::optional<PieceWalk> walk;
   std::optional<LaneMoves> moves;
 };

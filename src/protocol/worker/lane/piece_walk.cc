@@ -32,11 +32,11 @@ void Leave(const LaneTensor& tensor, LanePiece& piece) {
 
 }  // namespace
 
-PieceWalk::PieceWalk(LaneContext& lane, Keeper& keeper, AnswerReader& reader, Pushes& pushes)
+PieceWalk::PieceWalk(LaneContext& lane, Keeper& keeper, AnswerReader& reader, PieceSender& sender)
     : lane_(lane),
       keeper_(keeper),
       reader_(reader),
-      pushes_(pushes),
+      sender_(sender),
       paths_(MakePaths(lane)),
       last_entry_(lane.options.lane) {}
 
@@ -142,7 +142,7 @@ void PieceWalk::Walk(LaneTensor& tensor, uint32_t number) {
     if (how == StageVerdict::kFailed) return FailPiece(tensor, number, error);
     Leave(tensor, piece);
   }
-  pushes_.Send(tensor, number);
+  sender_.Send(tensor, number);
 }
 
 StageVerdict PieceWalk::Enter(PieceStage& stage, LaneTensor& tensor, uint32_t number,
@@ -205,13 +205,13 @@ void PieceWalk::AskForError(LaneTensor& tensor, uint32_t number, const Status& w
   piece.at = tensor.path->before.size();
   piece.output = PieceBytes();
   piece.entry = 0;
-  pushes_.Send(tensor, number);
+  sender_.Send(tensor, number);
 }
 
 void PieceWalk::PushAgain(LaneTensor& tensor, uint32_t number) {
   LanePiece& piece = tensor.pieces[number];
   if (!tensor.IsOpen(number) || !tensor.AtExchange(piece)) return;
-  if (lane_.rules.RepeatsPassCredit()) return pushes_.Send(tensor, number);
+  if (lane_.rules.RepeatsPassCredit()) return sender_.Send(tensor, number);
   lane_.outbox.Return(piece.spans);
   piece.step = PieceStep::kQueued;
   piece.ticket = lane_.outbox.Add(*tensor.exchange, number, piece.spans);

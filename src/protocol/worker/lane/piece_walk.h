@@ -10,13 +10,13 @@
 #include "src/protocol/worker/lane/keeper.h"
 #include "src/protocol/worker/lane/lane_context.h"
 #include "src/protocol/worker/lane/piece_path.h"
-#include "src/protocol/worker/lane/pushes.h"
+#include "src/protocol/worker/lane/piece_sender.h"
 
 namespace byteps::protocol {
 
 class PieceWalk final {
  public:
-  PieceWalk(LaneContext& lane, Keeper& keeper, AnswerReader& reader, Pushes& pushes);
+  PieceWalk(LaneContext& lane, Keeper& keeper, AnswerReader& reader, PieceSender& sender);
 
   void Begin(const Exchange& exchange);
   void Repeat(const to_lane::Repeat& repeat);
@@ -68,7 +68,7 @@ class PieceWalk final {
   LaneContext& lane_;
   Keeper& keeper_;
   AnswerReader& reader_;
-  Pushes& pushes_;
+  PieceSender& sender_;
   const std::unique_ptr<PiecePaths> paths_;
   uint64_t last_entry_;  // number of the last entry of a piece into a stage
 };

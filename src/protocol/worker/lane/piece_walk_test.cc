@@ -26,8 +26,8 @@ class PieceWalkTest : public LaneForTest {
     for (ShardId shard = 0; shard < homes.size(); ++shard) lane.links.OnUp(shard);
     reader.Begin(homes.size());
     keeper.emplace(lane);
-    pushes.emplace(lane);
-    walk.emplace(lane, *keeper, reader, *pushes);
+    sender.emplace(lane);
+    walk.emplace(lane, *keeper, reader, *sender);
   }
 
   LaneTensor& tensor() { return *made->pieces.Find(7); }
@@ -52,7 +52,7 @@ class PieceWalkTest : public LaneForTest {
   NoTarget target;
   AnswerReader reader{pool, arithmetic, target};
   std::optional<Keeper> keeper;
-  std::optional<Pushes> pushes;
+  std::optional<PieceSender> sender;
   std::optional<PieceWalk> walk;
 };
 

@@ -152,8 +152,8 @@ TEST_F(RepeatedResidualsTest, CountOnceForAllAttemptsOfARound) {
   for (ShardId shard = 0; shard < homes.size(); ++shard) lane.links.OnUp(shard);
   AnswerReader reader(pool, arithmetic, target);
   Keeper keeper(lane);
-  Pushes pushes(lane);
-  PieceWalk walk(lane, keeper, reader, pushes);
+  PieceSender sender(lane);
+  PieceWalk walk(lane, keeper, reader, sender);
   for (exchange.use = 1; exchange.use < 3; ++exchange.use) {
     driver.pushes.clear();
     walk.Begin(exchange);

@@ -18,8 +18,8 @@ class VerdictsTest : public LaneForTest {
     LaneContext& lane = MakeContext();
     for (ShardId shard = 0; shard < homes.size(); ++shard) lane.links.OnUp(shard);
     keeper.emplace(lane);
-    pushes.emplace(lane);
-    walk.emplace(lane, *keeper, reader, *pushes);
+    sender.emplace(lane);
+    walk.emplace(lane, *keeper, reader, *sender);
     verdicts.emplace(lane, *keeper, *walk);
     walk->Begin(exchange);
   }
@@ -67,7 +67,7 @@ class VerdictsTest : public LaneForTest {
   Unused unused;
   AnswerReader reader{pool, arithmetic, unused};
   std::optional<Keeper> keeper;
-  std::optional<Pushes> pushes;
+  std::optional<PieceSender> sender;
   std::optional<PieceWalk> walk;
   std::optional<Verdicts> verdicts;
   uint64_t answers = 0;

@@ -1,4 +1,4 @@
-#include "src/protocol/shard/pushes.h"
+#include "src/protocol/shard/contributions.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@
 namespace byteps::protocol {
 namespace {
 
-using PushesTest = SaidTest;
+using ContributionsTest = SaidTest;
 
-TEST_F(PushesTest, APushOfAnEarlierStayIsDropped) {
+TEST_F(ContributionsTest, APushOfAnEarlierStayIsDropped) {
   wire::DataHeader old = Header(1);
   old.epoch = 1;
   EXPECT_TRUE(Push(0, old, "\x01").ok());
@@ -22,7 +22,7 @@ TEST_F(PushesTest, APushOfAnEarlierStayIsDropped) {
 }
 
 // A report about a tensor that all ranks have let go of is late.
-TEST_F(PushesTest, OfAForgottenTensorNothingCounts) {
+TEST_F(ContributionsTest, OfAForgottenTensorNothingCounts) {
   room.pieces.Forget({7});
   EXPECT_TRUE(Push(0, Header(1), "\x01").ok());
   EXPECT_EQ(fate, Fate::kDropped);
@@ -32,7 +32,7 @@ TEST_F(PushesTest, OfAForgottenTensorNothingCounts) {
   EXPECT_TRUE(room.driver.answers.empty());
 }
 
-TEST_F(PushesTest, AnErrorWaitsForResyncAndNamesWhoIsMissing) {
+TEST_F(ContributionsTest, AnErrorWaitsForResyncAndNamesWhoIsMissing) {
   EXPECT_TRUE(Push(0, Header(1), "\x01").ok());
   EXPECT_TRUE(Abort(0, Header(1), "too late").ok());
   EXPECT_TRUE(room.driver.answers.empty());
@@ -42,7 +42,7 @@ TEST_F(PushesTest, AnErrorWaitsForResyncAndNamesWhoIsMissing) {
             "too late; the tensor has no part of rank 1, 2");
 }
 
-TEST_F(PushesTest, AnAbortOpensTheRoundAndIsAnswered) {
+TEST_F(ContributionsTest, AnAbortOpensTheRoundAndIsAnswered) {
   for (Slot slot : {0u, 1u, 2u}) reports.TakeResync(slot, 2);
   EXPECT_TRUE(Abort(1, Header(1), "too late").ok());
   ASSERT_EQ(room.Answered(), (std::vector<Slot>{1}));
@@ -59,7 +59,7 @@ TEST_F(PushesTest, AnAbortOpensTheRoundAndIsAnswered) {
   }
 }
 
-TEST_F(PushesTest, AnAbortSaysWhichErrorItAsksFor) {
+TEST_F(ContributionsTest, AnAbortSaysWhichErrorItAsksFor) {
   for (Slot slot : {0u, 1u, 2u}) reports.TakeResync(slot, 2);
   EXPECT_TRUE(Abort(1, Header(1), "the root has joined", StatusCode::kInvalidArgument).ok());
   ASSERT_EQ(room.Answered(), (std::vector<Slot>{1}));
@@ -69,7 +69,7 @@ TEST_F(PushesTest, AnAbortSaysWhichErrorItAsksFor) {
 }
 
 // The error has to wait. Meanwhile all others push, and one part will never come.
-TEST_F(PushesTest, WhoHasAbortedInsteadOfPushingIsInNoSum) {
+TEST_F(ContributionsTest, WhoHasAbortedInsteadOfPushingIsInNoSum) {
   EXPECT_TRUE(Abort(1, Header(1), "too late").ok());
   for (Slot slot : {0u, 2u}) EXPECT_TRUE(Push(slot, Header(1), "\x01").ok());
   EXPECT_TRUE(Push(1, Header(1), "\x01").ok());
@@ -80,7 +80,7 @@ TEST_F(PushesTest, WhoHasAbortedInsteadOfPushingIsInNoSum) {
   EXPECT_TRUE(piece().verdict.IsError());
 }
 
-TEST_F(PushesTest, WhoHasPushedAndAbortsMayStillGetTheSum) {
+TEST_F(ContributionsTest, WhoHasPushedAndAbortsMayStillGetTheSum) {
   EXPECT_TRUE(Push(1, Header(1), "\x01").ok());
   EXPECT_TRUE(Abort(1, Header(1), "too late").ok());
   for (Slot slot : {0u, 2u}) EXPECT_TRUE(Push(slot, Header(1), "\x01").ok());
@@ -88,7 +88,7 @@ TEST_F(PushesTest, WhoHasPushedAndAbortsMayStillGetTheSum) {
   EXPECT_EQ(room.driver.answers[0].bytes, "\x03");
 }
 
-TEST_F(PushesTest, AnAbortSaysWhatAPushWouldSay) {
+TEST_F(ContributionsTest, AnAbortSaysWhatAPushWouldSay) {
   EXPECT_TRUE(Push(0, Header(1), "\x01").ok());
   EXPECT_EQ(Abort(1, Header(2), "late").code(), StatusCode::kProtocol);
   wire::DataHeader header = Header(1);
@@ -102,7 +102,7 @@ TEST_F(PushesTest, AnAbortSaysWhatAPushWouldSay) {
 }
 
 // Each of these differs in one thing from a push that is taken.
-TEST_F(PushesTest, WhatNoCorrectWorkerSendsIsRefusedAndLeavesNothing) {
+TEST_F(ContributionsTest, WhatNoCorrectWorkerSendsIsRefusedAndLeavesNothing) {
   struct Case {
     const char* what;
     void (*change)(wire::DataHeader&);
@@ -138,7 +138,7 @@ TEST_F(PushesTest, WhatNoCorrectWorkerSendsIsRefusedAndLeavesNothing) {
 }
 
 // Each of these differs in one thing from the push that opened the round.
-TEST_F(PushesTest, OfTwoWhoContradictEachOtherBothAreNamed) {
+TEST_F(ContributionsTest, OfTwoWhoContradictEachOtherBothAreNamed) {
   for (Slot slot : {0u, 1u}) ASSERT_TRUE(room.sets.Tell(slot, 5, BitmapOf({0, 1})).ok());
   EXPECT_TRUE(Push(0, Header(1, 4), "abcd").ok());
   struct Case {
@@ -166,7 +166,7 @@ TEST_F(PushesTest, OfTwoWhoContradictEachOtherBothAreNamed) {
 }
 
 // No member has what the lost member pushed, and no remaining member can go on with its round.
-TEST_F(PushesTest, ARoundOfWhoIsGoneGivesWayToTheOthers) {
+TEST_F(ContributionsTest, ARoundOfWhoIsGoneGivesWayToTheOthers) {
   EXPECT_TRUE(Push(2, Header(5), "a").ok());
   wire::View view = SinceTwo();
   Lose(view, 2);
@@ -176,7 +176,7 @@ TEST_F(PushesTest, ARoundOfWhoIsGoneGivesWayToTheOthers) {
   EXPECT_FALSE(piece().round->HasArrived(2));
 }
 
-TEST_F(PushesTest, APushOfTheNextRoundSaysThatTheSumBeforeIsHeld) {
+TEST_F(ContributionsTest, APushOfTheNextRoundSaysThatTheSumBeforeIsHeld) {
   for (Slot slot : {0u, 1u, 2u}) EXPECT_TRUE(Push(slot, Header(1), "\x01").ok());
   EXPECT_TRUE(Push(0, Header(2), "\x01").ok());
   EXPECT_TRUE(piece().verdict.IsHeldBy(0));
@@ -185,7 +185,7 @@ TEST_F(PushesTest, APushOfTheNextRoundSaysThatTheSumBeforeIsHeld) {
   EXPECT_FALSE(piece().verdict.IsHeldBy(2));
 }
 
-TEST_F(PushesTest, ARepeatMustBeOfWhatWasDecided) {
+TEST_F(ContributionsTest, ARepeatMustBeOfWhatWasDecided) {
   for (Slot slot : {0u, 1u, 2u}) EXPECT_TRUE(Push(slot, Header(2, 2), "ab").ok());
   EXPECT_TRUE(Push(0, Header(2, 2), "ab").ok());
   EXPECT_EQ(room.driver.answers.size(), 4u) << "it is answered again";
@@ -195,7 +195,7 @@ TEST_F(PushesTest, ARepeatMustBeOfWhatWasDecided) {
   EXPECT_EQ(room.driver.answers.size(), 4u) << "all are known to have it";
 }
 
-TEST_F(PushesTest, APushOfAnEarlierRoundThanTheDecidedOneNeedsNoAnswer) {
+TEST_F(ContributionsTest, APushOfAnEarlierRoundThanTheDecidedOneNeedsNoAnswer) {
   for (Slot slot : {0u, 1u, 2u}) EXPECT_TRUE(Push(slot, Header(2, 2), "ab").ok());
   ASSERT_FALSE(piece().verdict.stable());
   EXPECT_TRUE(Push(0, Header(1, 2), "cd").ok());
@@ -204,7 +204,7 @@ TEST_F(PushesTest, APushOfAnEarlierRoundThanTheDecidedOneNeedsNoAnswer) {
   EXPECT_EQ(room.driver.answers.size(), 3u);
 }
 
-TEST_F(PushesTest, NobodyWantsBytesOfWhatAllWhoWantedItHave) {
+TEST_F(ContributionsTest, NobodyWantsBytesOfWhatAllWhoWantedItHave) {
   wire::DataHeader empty = Header(1, 4);
   empty.want_bytes = empty.encoded_bytes = 0;
   EXPECT_TRUE(Tell(0, empty, "").ok());
@@ -214,24 +214,24 @@ TEST_F(PushesTest, NobodyWantsBytesOfWhatAllWhoWantedItHave) {
   EXPECT_TRUE(Push(1, nothing, "abcd").ok());
 }
 
-TEST_F(PushesTest, APayloadWhoseRoundIsAnotherNowIsForgotten) {
+TEST_F(ContributionsTest, APayloadWhoseRoundIsAnotherNowIsForgotten) {
   Incoming incoming;
   incoming.header = Header(1);
   incoming.payload_bytes = 1;
-  ASSERT_TRUE(pushes.Place(0, incoming, kStart).ok());
+  ASSERT_TRUE(contributions.Place(0, incoming, kStart).ok());
   room.rounds.Drop(*room.pieces.Find({7, 0, 1}));
   EXPECT_TRUE(Push(1, Header(1), "\x01").ok());
-  pushes.Take(0, incoming);
+  contributions.Take(0, incoming);
   EXPECT_FALSE(piece().round->HasArrived(0)) << "it pushes again";
 }
 
-TEST_F(PushesTest, APayloadOfARoundThatIsDecidedMeanwhileIsAnswered) {
+TEST_F(ContributionsTest, APayloadOfARoundThatIsDecidedMeanwhileIsAnswered) {
   Incoming incoming;
   incoming.header = Header(1);
   incoming.payload_bytes = 1;
-  ASSERT_TRUE(pushes.Place(0, incoming, kStart).ok());
+  ASSERT_TRUE(contributions.Place(0, incoming, kStart).ok());
   EXPECT_TRUE(Tell(1, Header(1), "\x09").ok());
-  pushes.Take(0, incoming);
+  contributions.Take(0, incoming);
   EXPECT_EQ(room.Answered(), (std::vector<Slot>{1, 0}));
   EXPECT_EQ(room.driver.answers.back().bytes, "\x09");
 }

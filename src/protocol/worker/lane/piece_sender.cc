@@ -1,10 +1,10 @@
-#include "src/protocol/worker/lane/pushes.h"
+#include "src/protocol/worker/lane/piece_sender.h"
 
 #include <utility>
 
 namespace byteps::protocol {
 
-void Pushes::Send(const LaneTensor& tensor, uint32_t number) {
+void PieceSender::Send(const LaneTensor& tensor, uint32_t number) {
   const LanePiece& piece = tensor.pieces[number];
   if (lane_.awaits_take_over) {
     delayed_.push_back({tensor.facts.id, number, piece.round});
@@ -25,7 +25,7 @@ void Pushes::Send(const LaneTensor& tensor, uint32_t number) {
 }
 
 // Some pushes have been repeated meanwhile, which does no harm.
-void Pushes::SendDelayed() {
+void PieceSender::SendDelayed() {
   for (const PieceTicket& ticket : std::exchange(delayed_, {})) {
     const LaneTensor* tensor = lane_.pieces.Find(ticket.tensor);
     bool waits =
@@ -34,7 +34,7 @@ void Pushes::SendDelayed() {
   }
 }
 
-wire::DataHeader Pushes::HeaderOf(const LaneTensor& tensor, uint32_t number) const {
+wire::DataHeader PieceSender::HeaderOf(const LaneTensor& tensor, uint32_t number) const {
   const LanePiece& piece = tensor.pieces[number];
   const Spans& spans = piece.spans;
   wire::DataHeader header;

@@ -11,9 +11,9 @@
 
 namespace byteps::protocol {
 
-class Pushes {
+class PieceSender {
  public:
-  explicit Pushes(LaneContext& lane) : lane_(lane) {}
+  explicit PieceSender(LaneContext& lane) : lane_(lane) {}
 
   // Pushes a piece that waits for its verdict. If its shard has no connection, nothing is sent: the
   // lane pushes the piece again when the connection stands. While the lane waits for its take-over,

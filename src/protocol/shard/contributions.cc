@@ -1,4 +1,4 @@
-#include "src/protocol/shard/pushes.h"
+#include "src/protocol/shard/contributions.h"
 
 #include <new>
 #include <string>
@@ -13,7 +13,7 @@ Status WrongPush(const std::string& what) {
 
 }  // namespace
 
-Status Pushes::CheckHeader(const wire::DataHeader& header) const {
+Status Contributions::CheckHeader(const wire::DataHeader& header) const {
   if (header.generation != parts_.view.generation()) {
     return WrongPush("it belongs to another generation");
   }
@@ -24,7 +24,7 @@ Status Pushes::CheckHeader(const wire::DataHeader& header) const {
   return nothing || all ? Status::Ok() : WrongPush("it wants a part of what is encoded");
 }
 
-Status Pushes::CheckPush(const wire::DataHeader& header, size_t payload_bytes) const {
+Status Contributions::CheckPush(const wire::DataHeader& header, size_t payload_bytes) const {
   Status checked = CheckHeader(header);
   if (checked.ok() && header.status != StatusCode::kOk) return WrongPush("it is no push");
   if (!checked.ok() || header.combine == Combine::kOverlay) return checked;
@@ -38,8 +38,8 @@ Status Pushes::CheckPush(const wire::DataHeader& header, size_t payload_bytes) c
 
 // The shard checks again, where it is cheap, what declarations guarantee: all pushes must mean the
 // same piece. We cannot know which of two members that differ is right, so the error names both.
-Status Pushes::CheckRound(const Round& round, const ProcessSet& set, Slot from,
-                          const wire::DataHeader& header) const {
+Status Contributions::CheckRound(const Round& round, const ProcessSet& set, Slot from,
+                                 const wire::DataHeader& header) const {
   auto wrong = [&](const std::string& what, const std::string& other) {
     return WrongPush(parts_.members.NameOf(from) + " pushed " + what + " where " +
                      parts_.attendance.PusherOf(round) + " pushed " + other);
@@ -69,7 +69,7 @@ Status Pushes::CheckRound(const Round& round, const ProcessSet& set, Slot from,
 // The kept verdict answers a repeat, so the repeat must be of the same piece. A push of an earlier
 // round needs no answer: its sender's request for an error has overtaken it, and so has the
 // sender's join, or its more urgent push of the decided round.
-Status Pushes::CheckRepeat(const Piece& piece, const wire::DataHeader& header) const {
+Status Contributions::CheckRepeat(const Piece& piece, const wire::DataHeader& header) const {
   const Verdict& verdict = piece.verdict;
   bool over = header.ref.round < verdict.round();
   if (over || verdict.IsError() || verdict.stable()) return Status::Ok();
@@ -86,14 +86,14 @@ Status Pushes::CheckRepeat(const Piece& piece, const wire::DataHeader& header) c
 
 // Returns whether the push would begin a round of a use in which the ranks disagree, or of a
 // forgotten tensor.
-bool Pushes::IsInVain(const wire::PieceRef& ref) const {
+bool Contributions::IsInVain(const wire::PieceRef& ref) const {
   if (parts_.pieces.IsForgotten(ref.tensor)) return true;
   if (!parts_.pieces.IsVoid(ref)) return false;
   const Piece* piece = parts_.pieces.Find(ref);
   return piece == nullptr || ref.round > piece->verdict.round();
 }
 
-Status Pushes::Place(Slot from, Incoming& incoming, Time now) {
+Status Contributions::Place(Slot from, Incoming& incoming, Time now) {
   const wire::DataHeader& header = incoming.header;
   Status checked = CheckPush(header, incoming.payload_bytes);
   if (!checked.ok()) return checked;
@@ -112,8 +112,8 @@ Status Pushes::Place(Slot from, Incoming& incoming, Time now) {
 
 // A member that was left behind may have gone on alone, with answers that no member has. It may
 // have gone on to another round, or with other rows of an allgather.
-Status Pushes::NeedRound(Piece& piece, ProcessSet& set, Slot from, const wire::DataHeader& header,
-                         Time now) {
+Status Contributions::NeedRound(Piece& piece, ProcessSet& set, Slot from,
+                                const wire::DataHeader& header, Time now) {
   bool overtaken = piece.round != nullptr && !parts_.attendance.AnyMemberIn(*piece.round) &&
                    !CheckRound(*piece.round, set, from, header).ok();
   if (overtaken) parts_.rounds.Drop(piece);
@@ -121,8 +121,8 @@ Status Pushes::NeedRound(Piece& piece, ProcessSet& set, Slot from, const wire::D
   return CheckRound(*piece.round, set, from, header);
 }
 
-Status Pushes::PlaceInRound(Piece& piece, ProcessSet& set, Slot from, Incoming& incoming,
-                            Time now) {
+Status Contributions::PlaceInRound(Piece& piece, ProcessSet& set, Slot from, Incoming& incoming,
+                                   Time now) {
   const wire::DataHeader& header = incoming.header;
   Status checked = NeedRound(piece, set, from, header, now);
   if (!checked.ok()) return checked;
@@ -142,7 +142,7 @@ Status Pushes::PlaceInRound(Piece& piece, ProcessSet& set, Slot from, Incoming& 
   return checked;
 }
 
-Status Pushes::NoMemory(Slot from, size_t bytes) const {
+Status Contributions::NoMemory(Slot from, size_t bytes) const {
   return {StatusCode::kExhausted,
           "shard " + std::to_string(parts_.view.self()) + " has no memory for " +
               std::to_string(bytes) + " bytes that " + parts_.members.NameOf(from) +
@@ -150,7 +150,7 @@ Status Pushes::NoMemory(Slot from, size_t bytes) const {
               "servers, or lower BYTEPS_CREDIT_BYTES"};
 }
 
-void Pushes::Take(Slot from, const Incoming& incoming) {
+void Contributions::Take(Slot from, const Incoming& incoming) {
   bool contributes = incoming.fate == Fate::kContribution || incoming.fate == Fate::kNoRoom;
   if (contributes) TakeContribution(from, incoming);
   if (incoming.fate == Fate::kRepeat) {
@@ -158,7 +158,7 @@ void Pushes::Take(Slot from, const Incoming& incoming) {
   }
 }
 
-void Pushes::TakeContribution(Slot from, const Incoming& incoming) {
+void Contributions::TakeContribution(Slot from, const Incoming& incoming) {
   Piece* piece = parts_.pieces.Find(incoming.header.ref);
   if (piece == nullptr) return;  // retired, or moved away while the payload came in
   if (incoming.header.ref.round <= piece->verdict.round()) {  // decided meanwhile
@@ -178,8 +178,8 @@ void Pushes::TakeContribution(Slot from, const Incoming& incoming) {
   parts_.rounds.DecideIfPossible(*piece);
 }
 
-Status Pushes::TakeAbort(Slot from, const wire::DataHeader& header, const std::string& why,
-                         Time now) {
+Status Contributions::TakeAbort(Slot from, const wire::DataHeader& header, const std::string& why,
+                                Time now) {
   Status checked = CheckHeader(header);
   if (!checked.ok()) return checked;
   if (header.status == StatusCode::kOk) return WrongPush("it asks for no error");
@@ -213,7 +213,7 @@ Status Pushes::TakeAbort(Slot from, const wire::DataHeader& header, const std::s
 }
 
 // Answers a push of a decided round with the verdict that is kept.
-void Pushes::AnswerAgain(Slot to, const wire::DataHeader& header, size_t payload_bytes) {
+void Contributions::AnswerAgain(Slot to, const wire::DataHeader& header, size_t payload_bytes) {
   Piece* piece = parts_.pieces.Find(header.ref);
   if (piece == nullptr) return;
   if (!piece->verdict.Covers(header.ref.round) || piece->verdict.stable()) return;

@@ -17,7 +17,7 @@
 namespace byteps::protocol {
 
 // No state of its own. One thread at a time; steady state allocates nothing.
-class Pushes {
+class Contributions {
  public:
   // The objects that this class works with. All of them must outlive this object.
   struct Parts {
@@ -32,7 +32,7 @@ class Pushes {
     Rounds& rounds;
     VerdictDelivery& delivery;
   };
-  explicit Pushes(const Parts& parts) : parts_(parts) {}
+  explicit Contributions(const Parts& parts) : parts_(parts) {}
 
   // Fills in where the payload goes. kProtocol: a correct worker of this view never sends this.
   // kExhausted: twice too many rounds are open. REQUIRES: header and size of `incoming` are filled

@@ -8,6 +8,7 @@
 using byteps::testing::FakeJob;
 using byteps::testing::FakeOperation;
 
+// tidy-allow(class): a program has this in place of the library's
 struct byteps_session {
   explicit byteps_session(FakeJob* fake) : job(fake) {}
   FakeJob* job;

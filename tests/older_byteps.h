@@ -11,12 +11,14 @@ extern "C" {
 
 typedef struct byteps_session byteps_session;
 
+/* tidy-allow(class): the older one */
 typedef struct byteps_error {
   size_t struct_size;
   int32_t code;
   char message[116];
 } byteps_error;
 
+/* tidy-allow(class): the older one */
 typedef struct byteps_request {
   size_t struct_size;
   const char* name;
@@ -30,6 +32,7 @@ typedef struct byteps_request {
   int32_t priority;
 } byteps_request;
 
+/* tidy-allow(class): the older one */
 typedef struct byteps_result {
   size_t struct_size;
   const void* data;

@@ -1,9 +1,11 @@
-"""A brace scanner for C++: where functions begin and end, what stands at namespace scope.
+"""A brace scanner for C++: where functions begin and end, which types there are, what stands at
+namespace scope.
 
 A heuristic, not a parser: it works on code without comments and strings, in the style that
 clang-format gives this repository.
 """
 
+import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -35,17 +37,31 @@ class Statement:
     scope: str
 
 
+@dataclass(frozen=True)
+class Type:
+    """A class, struct, union or enum with a body, not inside a function. `name` has the namespaces
+    and the outer types. `is_private`: one of these has no name, so no other file can mean the type.
+    """
+
+    name: str
+    line: int
+    is_private: bool
+
+
 def prepare(text: str) -> str:
     """Code only, without preprocessor lines."""
     return _PREPROCESSOR.sub(lambda m: re.sub(r"[^\n]", " ", m.group(0)), code_only(text))
+
+
+def _without_template(head: str) -> str:
+    return re.sub(r"^\s*template\s*<[^{};]*?>\s*(?=class|struct|union)", "", head)
 
 
 def _kind_of(head: str, outer: str) -> str:
     """What the brace after `head` opens, inside a scope of kind `outer`."""
     if outer == "function":
         return "function"
-    without_template = re.sub(r"^\s*template\s*<[^{};]*?>\s*(?=class|struct|union)", "", head)
-    match = _SCOPE.search(without_template)
+    match = _SCOPE.search(_without_template(head))
     if match and (match.group(1) == "namespace" or match.group(1) == "extern"):
         return "namespace" if "(" not in head or match.group(1) == "namespace" else "function"
     if match and not re.search(r"\)\s*(const|noexcept|override|final|->|$)", head.strip()):
@@ -58,6 +74,20 @@ def _kind_of(head: str, outer: str) -> str:
 def _name_of(head: str) -> str:
     match = re.search(r"([~\w:]+|operator\s*\S+)\s*\(", head)
     return match.group(1) if match else "?"
+
+
+_ATTRIBUTES = re.compile(r"\[\[.*?\]\]|\balignas\s*\([^()]*\)|\bfinal\b", re.DOTALL)
+
+
+def _scope_name(head: str) -> str:
+    """The name that `head` gives to a namespace or a type; "" if it gives none."""
+    word = _SCOPE.search(_without_template(head))
+    if not word:
+        return ""
+    rest = re.sub(r"^\s*(class|struct)\b", "", word.string[word.end() :])  # of "enum class"
+    rest = re.split(r"(?<!:):(?!:)", _ATTRIBUTES.sub(" ", rest))[0]  # without bases
+    name = re.search(r"[\w:]+(\s*<.*>)?\s*$", rest, re.DOTALL)
+    return re.sub(r"\s+", "", name.group(0)) if name else ""
 
 
 class _Scanner:
@@ -73,13 +103,13 @@ class _Scanner:
         skipped = _SKIPPED.match(self.code, self.start)
         return skipped.end() if skipped else self.start
 
-    def scan(self) -> Iterator[Function | Statement]:
+    def scan(self) -> Iterator[Function | Statement | Type]:
         parens = 0
         for offset, char in enumerate(self.code):
             if char in "()":
                 parens += 1 if char == "(" else -1
             elif char == "{":
-                self.open(offset, parens)
+                yield from self.open(offset, parens)
             elif char == "}":
                 yield from self.close(offset)
             elif char == ";" and parens <= 0 and self.outer() != "initializer":
@@ -88,12 +118,17 @@ class _Scanner:
                 yield Statement(self.code[head:offset].strip(), line_of(self.code, head), scope)
                 self.start = offset + 1
 
-    def open(self, offset: int, parens: int) -> None:
-        head = self.code[self.start : offset]
+    def open(self, offset: int, parens: int) -> Iterator[Type]:
+        head = self.code[self.head_offset() : offset]
         kind = _kind_of(head, self.outer())
         if parens > 0 and kind != "function":
             kind = "initializer"
         self.stack.append((kind, self.head_offset(), head))
+        if kind in ("type", "enum"):
+            heads = [head for _, _, head in self.stack if not head.startswith("extern")]
+            names = [_scope_name(head) for head in heads]
+            line = line_of(self.code, self.head_offset())
+            yield Type("::".join(names), line, "" in names)
         if kind != "initializer":
             self.start = offset + 1
 
@@ -108,9 +143,18 @@ class _Scanner:
             self.start = offset + 1
 
 
+@functools.cache
+def _items(text: str) -> list[Function | Statement | Type]:
+    return list(_Scanner(text).scan())
+
+
 def functions(text: str) -> list[Function]:
-    return [item for item in _Scanner(text).scan() if isinstance(item, Function)]
+    return [item for item in _items(text) if isinstance(item, Function)]
 
 
 def statements(text: str) -> list[Statement]:
-    return [item for item in _Scanner(text).scan() if isinstance(item, Statement)]
+    return [item for item in _items(text) if isinstance(item, Statement)]
+
+
+def types(text: str) -> list[Type]:
+    return [item for item in _items(text) if isinstance(item, Type)]

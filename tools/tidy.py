@@ -1,4 +1,4 @@
-"""Style rules that a program can check: sizes, banned words, comments, globals.
+"""Style rules that a program can check: sizes, banned words, comments, globals, names of classes.
 
 A line may carry `tidy-allow(rule): reason` in a comment, on itself or on the line above it.
 """
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from cxx_scopes import functions, statements
+from cxx_scopes import functions, statements, types
 from repo import ROOT, Finding, code_only, files, is_cxx, line_of, read, report
 from tidy_comments import check_comments
 from tidy_rules import COLUMNS_MAX, FILE_LINES_MAX, FUNCTION_LINES_MAX, RULES, Rule
@@ -112,6 +112,21 @@ def check_globals(path: str, text: str) -> Iterator[Finding]:
             yield Finding(path, statement.line, f"mutable global '{name}': {advice} [global]")
 
 
+def check_class_names(texts: dict[str, str]) -> Iterator[Finding]:
+    """Two files that define a type of the same full name. Linkers do not notice it, and keep the
+    functions of either; so it holds for tests, too: a test is linked with the code that it tests.
+    """
+    first: dict[str, tuple[str, int]] = {}
+    for path, text in texts.items():
+        for found in types(text):
+            if found.is_private or allowed("class", text.splitlines(), found.line):
+                continue
+            other, line = first.setdefault(found.name, (path, found.line))
+            if other != path:
+                advice = f"is also defined in {other}:{line}; rename one of the two [class]"
+                yield Finding(path, found.line, f"'{found.name}' {advice}")
+
+
 def forbidden_patterns(text: str) -> list[re.Pattern[str]]:
     lines = (line.strip() for line in text.splitlines())
     return [re.compile(line) for line in lines if line and not line.startswith("#")]
@@ -146,6 +161,7 @@ def check_file(path: str, text: str, patterns: list[re.Pattern[str]]) -> Iterato
 
 def check(root: Path = ROOT) -> Iterator[Finding]:
     patterns = forbidden_patterns(read(FORBIDDEN_LIST, root))
+    cxx: dict[str, str] = {}
     for path in files(root):
         data = (root / path).read_bytes()
         if len(data) > BLOB_BYTES_MAX:
@@ -156,6 +172,9 @@ def check(root: Path = ROOT) -> Iterator[Finding]:
             continue  # golden bytes, pictures
         if "\0" not in text:
             yield from check_file(path, text, patterns)
+            if is_cxx(path):
+                cxx[path] = text
+    yield from check_class_names(cxx)
 
 
 if __name__ == "__main__":

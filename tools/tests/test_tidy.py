@@ -102,6 +102,49 @@ def test_long_file_and_long_line_are_found() -> None:
     assert found("docs/a.md", "x" * 2 * COLUMNS_MAX + "\n") == []
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("namespace a::b {\nclass C {};\n}", "namespace a {\nnamespace b {\nstruct C {};\n}\n}"),
+        ("namespace a {\nclass C final : public D<a::E> {};\n}", "namespace a {\nclass C {};\n}"),
+        ("class [[nodiscard]] C {};", "class alignas(64) C {};"),
+        ("template <typename T>\nclass C {};", "template <class T>\nclass C {};"),
+        ("template <>\nstruct C<a::B> {};", "template <>\nstruct C< a::B > {};"),
+        ("struct A {\n  int x;\n  struct B {};\n};", "struct A::B {};"),
+        ('extern "C" {\nstruct C {};\n}', "struct C {};"),
+        (
+            "class A {\n public:\n  template <class T>\n  class C {};\n};",
+            "template <>\nclass A::C {};",
+        ),
+        ("enum class C : uint8_t { kA };", "enum C { kB };"),
+    ],
+)
+def test_two_files_with_a_class_of_the_same_name(one: str, other: str) -> None:
+    findings = list(tidy.check_class_names({"src/a.h": one, "src/a_test.cc": other}))
+    assert findings
+    assert all(finding.path == "src/a_test.cc" for finding in findings)
+    assert "is also defined in src/a.h:" in findings[0].text
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("namespace a {\nclass C {};\n}", "namespace b {\nclass C {};\n}"),
+        ("namespace a {\nclass C {};\n}", "namespace a {\nnamespace {\nclass C {};\n}\n}"),
+        ("namespace {\nclass C {};\n}", "namespace {\nclass C {};\n}"),
+        ("class C {};", "class C;\nvoid F(class C& c) {}\nstruct A {\n  friend class C;\n};"),
+        ("void F() {\n  struct C {};\n}", "void G() {\n  struct C {};\n}"),
+        ("class A {\n  struct C {};\n};", "class B {\n  struct C {};\n};"),
+        ("class A {\n  struct {\n  } c;\n};", "class B {\n  struct {\n  } c;\n};"),
+        ("template <>\nstruct C<int> {};", "template <>\nstruct C<long> {};"),
+        ("class C {};", "// tidy-allow(class): stands in for the other one\nclass C {};"),
+        ("#if A\nclass C {};\n#else\nclass C {};\n#endif", ""),
+    ],
+)
+def test_classes_that_are_not_the_same(one: str, other: str) -> None:
+    assert list(tidy.check_class_names({"src/a.h": one, "src/b.h": other})) == []
+
+
 def test_white_space_is_found() -> None:
     assert found("docs/a.md", "text \n")
     assert found("docs/a.md", "no line end")

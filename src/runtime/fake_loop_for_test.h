@@ -22,7 +22,7 @@ class FakeLoop final : public transport::Loop {
     if (runs_at_once) return work();
     posted.push_back(std::move(work));
   }
-  bool InLoop() const override { return true; }
+  bool InLoop() const override { return is_in_loop; }
   Time Now() const override { return now; }
   std::unique_ptr<Timer> Every(Duration, std::function<void()> work) override {
     tick = std::move(work);
@@ -58,6 +58,7 @@ class FakeLoop final : public transport::Loop {
   std::vector<std::string> connects;
   int stops = 0;
   bool has_no_memory = false;
+  bool is_in_loop = true;      // whether the test stands for the thread of the loop
   bool runs_at_once = false;  // as if the loop had another thread
 };
 

@@ -13,13 +13,9 @@ namespace {
 
 using protocol::ErrorOfLeftRank;
 
-// The limit for a call on the loop, which never blocks but may have ended.
-constexpr Duration kLoopLimit = seconds(10);
 // The interval of accounts. Each account wakes the carrier's rank.
 constexpr Duration kAccountEvery = seconds(1);
 constexpr size_t kSaidMax = 32;
-
-Status ShutDown() { return {StatusCode::kShutdown, "the session was shut down"}; }
 
 Status WasGivenUp() {
   return {
@@ -68,18 +64,12 @@ uint32_t LooksMax(const LocalEngineOptions& options) {
 LocalEngine::LocalEngine(const LocalEngineOptions& options, local::Meeting meeting, Log& log)
     : options_(options),
       log_(log),
-      shut_down_(ShutDown()),
       meeting_(std::move(meeting)),
       room_(meeting_.memory.bytes(), SharedRoom::ShapeFor(options.size)),
       heaps_(options.rank, meeting_.heap, std::move(meeting_.heaps)),
       window_(room_.window(), SharedRoom::ShapeFor(options.size), options.rank, &heaps_),
       loop_(window_, {[this] { return Step(); }, [this] { return ShortStep(); }}),
-      operations_(
-          loop_, options.operation_limit,
-          {[this] { TakeSubmissions(); },
-           [this](const std::vector<protocol::OperationId>& late) { AbortLateOnes(late); }}),
-      front_(FrontOptionsFor(options), arithmetic_, *this),
-      accountant_(front_.uses(), operations_),
+      front_loop_(loop_, FrontOptionsFor(options), options.operation_limit, FrontEvents()),
       lane_(window_, options.size, room_.Small(),
             {[this](const Word& word) { mail_.Say(word); },
              [this](protocol::FrontMail mail) { to_front_.push_back(std::move(mail)); },
@@ -102,6 +92,18 @@ LocalEngine::LocalEngine(const LocalEngineOptions& options, local::Meeting meeti
   }
 }
 
+runtime::FrontLoop::Events LocalEngine::FrontEvents() {
+  runtime::FrontLoop::Events events;
+  events.to_lane = [this](uint32_t, protocol::LaneMail mail) { lane_.OnMail(mail); };
+  events.to_control = [this](const wire::Message& message) { SendControl(message); };
+  events.after = [this] { ticker_.Arm(); };
+  events.may_abort = [this] { return !over_; };
+  // The calling thread tells the carrier, so the rank's own thread need not be woken for that.
+  events.offer = [this](const std::function<void()>& submit) { loop_.Offer(submit); };
+  events.is_lent = [this] { return loop_.IsLent(); };
+  return events;
+}
+
 LocalEngine::~LocalEngine() {
   if (thread_.joinable()) {
     Leave();
@@ -121,7 +123,8 @@ Status LocalEngine::Start() {
   if (!watch.ok()) return watch.status();
   watch_ = std::move(watch).value();
   log_.Rename("worker " + std::to_string(options_.rank));
-  front_.OnView(ViewOf(options_.size, PieceBytesFor(options_.size)), options_.rank, options_.rank);
+  front_loop_.OnView(ViewOf(options_.size, PieceBytesFor(options_.size)), options_.rank,
+                     options_.rank);
   if (Status shown = ShowStatus(); !shown.ok()) return shown;
   beat_ = loop_.Every(options_.alive_every, [this] { Beat(); });
   thread_ = std::thread([this] { Finish(runtime::RunLoop(loop_)); });
@@ -158,7 +161,7 @@ void LocalEngine::Report(const std::string& text) {
 
 // Runs one round of everything that may have something to do.
 bool LocalEngine::Step() {
-  TellEnds();
+  front_loop_.TellEnds();
   if (over_) {
     mail_.Flush();
     if (leaves_) milestones_.SetLeft();
@@ -202,15 +205,7 @@ bool LocalEngine::ShortStep() {
     if (!over_) carrier_->Admit();
   }
   mail_.Flush();
-  return over_ || !to_front_.empty() || !ends_.empty();
-}
-
-void LocalEngine::TellEnds() {
-  while (!ends_.empty()) {
-    auto [id, outcome] = std::move(ends_.front());
-    ends_.pop_front();
-    operations_.Complete(id, std::move(outcome));
-  }
+  return over_ || !to_front_.empty() || front_loop_.HasEnds();
 }
 
 bool LocalEngine::Hear() {
@@ -233,21 +228,7 @@ void LocalEngine::OnWord(const Word& word) {
   } else if (const auto* over = std::get_if<JobOver>(&word)) {
     End(over->status);
   } else if (const auto* message = std::get_if<wire::Message>(&word)) {
-    OnMessage(*message);
-  }
-}
-
-void LocalEngine::OnMessage(const wire::Message& message) {
-  if (const auto* declared = std::get_if<wire::Declared>(&message)) {
-    front_.OnDeclared(*declared);
-  } else if (const auto* failed = std::get_if<wire::DeclareFailed>(&message)) {
-    front_.OnDeclareFailed(*failed);
-  } else if (const auto* forgotten = std::get_if<wire::Forgotten>(&message)) {
-    front_.OnForgotten(*forgotten);
-  } else if (const auto* question = std::get_if<wire::Unbegun>(&message)) {
-    front_.OnUnbegun(*question);
-  } else if (const auto* alive = std::get_if<wire::Alive>(&message)) {
-    accountant_.Hear(*alive);
+    front_loop_.OnControl(*message);
   }
 }
 
@@ -255,36 +236,13 @@ void LocalEngine::DeliverToFront() {
   while (!to_front_.empty()) {
     protocol::FrontMail mail = std::move(to_front_.front());
     to_front_.pop_front();
-    front_.OnMail(std::move(mail));
+    front().OnMail(std::move(mail));
   }
-}
-
-// Lets the calling thread tell the carrier, so that nobody need wake the rank's own thread for
-// that.
-void LocalEngine::Submit(protocol::Operation operation, Done done) {
-  if (loop_.InLoop()) return operations_.Submit(std::move(operation), std::move(done));
-  loop_.Offer([&] { operations_.Submit(std::move(operation), std::move(done)); });
-}
-
-void LocalEngine::TakeSubmissions() {
-  while (std::optional<protocol::Operation> next = operations_.Next()) {
-    protocol::OperationId id = next->id;
-    protocol::Outcome refused;
-    refused.status = front_.Submit(std::move(*next));
-    if (!refused.status.ok()) Complete(id, std::move(refused));
-  }
-  ticker_.Arm();
-}
-
-// Aborts again and again until the carrier has decided: all pieces may have blocks just now.
-void LocalEngine::AbortLateOnes(const std::vector<protocol::OperationId>& late) {
-  if (over_ || leaves_) return;
-  for (const auto& [id, why] : accountant_.Judge(options_.rank, late)) front_.Abort(id, why);
 }
 
 std::optional<Time> LocalEngine::NextTick() {
   if (over_) return std::nullopt;
-  std::optional<Time> next = front_.NextTick();
+  std::optional<Time> next = front().NextTick();
   std::optional<Time> other = IsCarrier() ? carrier_->NextTick() : std::nullopt;
   if (!next.has_value()) return other;
   return other.has_value() ? std::min(*next, *other) : next;
@@ -292,7 +250,7 @@ std::optional<Time> LocalEngine::NextTick() {
 
 void LocalEngine::OnTick(Time now) {
   auto is_due = [now](std::optional<Time> at) { return at.has_value() && *at <= now; };
-  if (is_due(front_.NextTick())) front_.OnTick(now);
+  if (is_due(front().NextTick())) front().OnTick(now);
   if (IsCarrier() && is_due(carrier_->NextTick())) carrier_->OnTick(now);
 }
 
@@ -306,7 +264,7 @@ void LocalEngine::Beat() {
   if (over_ || loop_.Now() < next_account_) return;
   const bool watched = !options_.status_address.empty();
   next_account_ = loop_.Now() + (watched ? options_.alive_every : kAccountEvery);
-  mail_.Say(wire::Message(accountant_.Tell()));
+  mail_.Say(wire::Message(front_loop_.Tell()));
 }
 
 // Takes what already lies in the window and in the rings, because another rank may end right after
@@ -348,41 +306,13 @@ void LocalEngine::End(const Status& why) {
   if (over_) return;
   DeliverToFront();
   over_ = true;
-  if (!leaves_ && front_.open_operations() > 0) log_.Error("the job is over: {}", why.message());
+  if (!leaves_ && front().open_operations() > 0) log_.Error("the job is over: {}", why.message());
   beat_.reset();
   // A rank that has not heard the reason will hear that this process has ended.
   if (mail_.Flush()) window_.Leave();
-  front_.Stop(leaves_ ? ShutDown() : why);
+  front().Stop(leaves_ ? front_loop_.shut_down() : why);
   DeliverToFront();
   heaps_.Close();
-}
-
-// Takes the operations that were submitted before, and then does the work.
-Status LocalEngine::OnLoop(std::function<Status()> work) {
-  if (auto refusal = operations_.refusal(); refusal.has_value()) return *refusal;
-  return runtime::AskLoop(loop_, kLoopLimit, [this, work = std::move(work)] {
-    TakeSubmissions();
-    return work();
-  });
-}
-
-Status LocalEngine::AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks) {
-  return OnLoop([this, number, ranks] { return front_.AddProcessSet(number, ranks); });
-}
-
-Status LocalEngine::RemoveProcessSet(uint32_t number) {
-  return OnLoop([this, number] { return front_.RemoveProcessSet(number); });
-}
-
-void LocalEngine::Declare(const std::string& name) {
-  loop_.Post([this, name] { front_.Declare(name); });
-}
-
-void LocalEngine::SetStuck(const std::string& name) {
-  loop_.Post([this, name] {
-    TakeSubmissions();
-    front_.SetStuck(name);
-  });
 }
 
 std::vector<uint32_t> LocalEngine::Members() {
@@ -402,7 +332,7 @@ void LocalEngine::GiveUp(const std::string& why) {
 
 bool LocalEngine::Leave() {
   auto until = [](Duration limit) { return std::chrono::steady_clock::now() + limit; };
-  if (operations_.Refuse(ShutDown())) {
+  if (front_loop_.Refuse()) {
     status_port_.reset();  // the next session of this process may want the port
     runtime::PostOrStop(loop_, [this] { BeginToLeave(); });
   }
@@ -419,7 +349,8 @@ bool LocalEngine::Leave() {
 // then all goes on.
 void LocalEngine::BeginToLeave() {
   leaves_ = true;
-  TakeSubmissions();
+  front_loop_.Leave();
+  front_loop_.Take();
   if (over_) return;
   mail_.Say(Leaves());
 }
@@ -428,7 +359,7 @@ void LocalEngine::BeginToLeave() {
 // part of the result.
 void LocalEngine::LeaveIfDone() {
   if (over_ || !may_leave_ || lane_.HasWhole()) return;
-  front_.Stop(ShutDown());
+  front().Stop(front_loop_.shut_down());
   DeliverToFront();
   if (!lane_.IsDrained()) return;
   if (IsCarrier()) {
@@ -437,12 +368,12 @@ void LocalEngine::LeaveIfDone() {
     closed_ = true;
     if (!mail_.Flush()) return;
   }
-  End(ShutDown());
+  End(front_loop_.shut_down());
 }
 
 // Fails, because the others do not go on, and this rank's blocks would stay as they are for ever.
 void LocalEngine::CutShort() {
-  if (!over_) Fail(ShutDown());
+  if (!over_) Fail(front_loop_.shut_down());
 }
 
 void LocalEngine::SendControl(const wire::Message& message) {
@@ -450,19 +381,6 @@ void LocalEngine::SendControl(const wire::Message& message) {
     mail_.Say(GaveUp{suspect->text});
   } else {
     mail_.Say(message);
-  }
-}
-
-void LocalEngine::ToLane(uint32_t, protocol::LaneMail mail) { lane_.OnMail(mail); }
-
-void LocalEngine::Complete(protocol::OperationId id, protocol::Outcome outcome) {
-  // An error that follows from this rank's own leaving is not the fault of a peer.
-  if (leaves_ && !outcome.status.ok()) outcome.status = ShutDown();
-  // No completion may run inside the caller's Submit.
-  if (loop_.IsLent()) {
-    ends_.emplace_back(id, std::move(outcome));
-  } else {
-    operations_.Complete(id, std::move(outcome));
   }
 }
 
@@ -478,7 +396,7 @@ void LocalEngine::Finish(const Status& how) noexcept {
     } catch (...) {  // no memory; the operations' errors say enough
     }
   }
-  operations_.EndAll(how.ok() ? shut_down_ : how);
+  front_loop_.EndAll(how.ok() ? front_loop_.shut_down() : how);
   milestones_.SetLeft();
 }
 

@@ -22,14 +22,11 @@
 #include "src/machine/room/word_loop.h"
 #include "src/machine/serverless/carrier.h"
 #include "src/machine/serverless/window_lane.h"
-#include "src/protocol/kernel_arithmetic.h"
-#include "src/protocol/worker/front/front.h"
 #include "src/runtime/seeing/status_page.h"
 #include "src/runtime/seeing/status_port.h"
 #include "src/runtime/ticker.h"
-#include "src/runtime/worker/accountant.h"
 #include "src/runtime/worker/engine.h"
-#include "src/runtime/worker/open_operations.h"
+#include "src/runtime/worker/front_loop.h"
 #include "src/runtime/worker/standing.h"
 
 namespace byteps::machine {
@@ -64,7 +61,7 @@ struct LocalEngineOptions {
 // error names them.
 Result<runtime::StartedEngine> StartLocalEngine(const LocalEngineOptions& options, Log& log);
 
-class LocalEngine final : public runtime::Engine, private protocol::FrontDriver {
+class LocalEngine final : public runtime::Engine {
  public:
   // `meeting`: the memory that the rank shares with the others. Throws as std::thread does.
   LocalEngine(const LocalEngineOptions& options, local::Meeting meeting, Log& log);
@@ -74,11 +71,15 @@ class LocalEngine final : public runtime::Engine, private protocol::FrontDriver 
   // Starts the engine. REQUIRES: called once, before anything else.
   Status Start();
 
-  void Submit(protocol::Operation operation, Done done) override;
-  void Declare(const std::string& name) override;
-  void SetStuck(const std::string& name) override;
-  Status AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks) override;
-  Status RemoveProcessSet(uint32_t number) override;
+  void Submit(protocol::Operation operation, Done done) override {
+    front_loop_.Submit(std::move(operation), std::move(done));
+  }
+  void Declare(const std::string& name) override { front_loop_.Declare(name); }
+  void SetStuck(const std::string& name) override { front_loop_.SetStuck(name); }
+  Status AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks) override {
+    return front_loop_.AddProcessSet(number, ranks);
+  }
+  Status RemoveProcessSet(uint32_t number) override { return front_loop_.RemoveProcessSet(number); }
   std::vector<uint32_t> Members() override;
   void GiveUp(const std::string& why) override;
   void Help(const std::function<bool()>& over, Time deadline) override {
@@ -90,13 +91,9 @@ class LocalEngine final : public runtime::Engine, private protocol::FrontDriver 
   // The methods below are called on the loop's thread.
   bool Step();
   bool ShortStep();
-  void TellEnds();
   bool Hear();
   void OnWord(const Word& word);
-  void OnMessage(const wire::Message& message);
   void DeliverToFront();
-  void TakeSubmissions();
-  void AbortLateOnes(const std::vector<protocol::OperationId>& late);
   std::optional<Time> NextTick();
   void OnTick(Time now);
   void Beat();
@@ -111,35 +108,27 @@ class LocalEngine final : public runtime::Engine, private protocol::FrontDriver 
   Status ShowStatus();
   runtime::StatusPage Page();
   void Report(const std::string& text);
-  Status OnLoop(std::function<Status()> work);
+  runtime::FrontLoop::Events FrontEvents();
+  protocol::Front& front() { return front_loop_.front(); }
   bool IsCarrier() const { return carrier_ != nullptr; }
 
-  void SendControl(const wire::Message& message) override;
-  void ToLane(uint32_t lane, protocol::LaneMail mail) override;
-  void Complete(protocol::OperationId id, protocol::Outcome outcome) override;
-  void OnSettled() override {}
+  void SendControl(const wire::Message& message);
 
   const LocalEngineOptions options_;
   Log& log_;
-  const Status shut_down_;  // made early: there may be no memory later
   local::Meeting meeting_;
   const SharedRoom room_;
   local::Heaps heaps_;
   local::Window window_;
   WordLoop loop_;
-  runtime::OpenOperations operations_;
   runtime::Milestones milestones_;
 
   // Owned by the loop's thread.
-  protocol::KernelArithmetic arithmetic_;
-  protocol::Front front_;
-  runtime::Accountant accountant_;
+  runtime::FrontLoop front_loop_;
   WindowLane lane_;
   std::unique_ptr<Carrier> carrier_;
   MailRoom mail_;
   std::deque<protocol::FrontMail> to_front_;
-  // The ends that the loop's own thread has to tell.
-  std::deque<std::pair<protocol::OperationId, protocol::Outcome>> ends_;
   Pulse pulse_;
   runtime::Ticker ticker_;
   std::unique_ptr<transport::Loop::Timer> beat_;

@@ -15,12 +15,8 @@ namespace {
 // memory of its user. The sum is less than leave_limit.
 constexpr Duration kSettleLimit = seconds(2);
 constexpr Duration kInForceLimit = milliseconds(1500);
-// The limit for a call on the loop, which never blocks but may have ended.
-constexpr Duration kLoopLimit = seconds(10);
 // The interval at which a start asks whether to go on.
 constexpr Duration kAskEvery = milliseconds(50);
-
-Status ShutDown() { return {StatusCode::kShutdown, "the session was shut down"}; }
 
 Status BrokenOff() {
   return {StatusCode::kShutdown, "joining the job was broken off; this process is not in it"};
@@ -40,30 +36,25 @@ WorkerEngine::WorkerEngine(std::unique_ptr<transport::Transport> transport,
     : transport_(std::move(transport)),
       options_(options),
       log_(log),
-      shut_down_(ShutDown()),
       loop_(transport_->MakeLoop()),
-      operations_(
-          *loop_, options.operation_limit,
-          {[this] { TakeSubmissions(); },
-           [this](const std::vector<protocol::OperationId>& late) { AbortLateOnes(late); }}),
       control_(*loop_, options.control, log,
                {[this] { OnControlReady(); },
                 [this](const wire::Message& message) { OnControl(message); },
-                [this](const Status& why) { End(why); }, [this] { return accountant_.Tell(); }}),
+                [this](const Status& why) { End(why); }, [this] { return front_loop_.Tell(); }}),
       membership_(options.join),
       lanes_(MakeLanes()),
-      front_(FrontOptionsFor(options.protocol, *lanes_), arithmetic_, *this),
-      accountant_(front_.uses(), operations_),
+      front_loop_(*loop_, FrontOptionsFor(options.protocol, *lanes_), options.operation_limit,
+                  FrontEvents()),
       ticker_(
-          *loop_, [this] { return front_.NextTick(); },
+          *loop_, [this] { return front().NextTick(); },
           [this](Time now) {
-            front_.OnTick(now);
+            front().OnTick(now);
             lanes_->Deliver();
           }) {}
 
 std::unique_ptr<WorkerLanes> WorkerEngine::MakeLanes() {
   WorkerLanes::Events events;
-  events.to_front = [this](protocol::FrontMail mail) { front_.OnMail(std::move(mail)); };
+  events.to_front = [this](protocol::FrontMail mail) { front().OnMail(std::move(mail)); };
   events.on_event = [this] { OnEvent(); };
   events.on_links = [this] { ReadyIfComplete(); };
   events.on_suspect = [this](const wire::Suspect& suspect) { Suspect(suspect); };
@@ -79,6 +70,18 @@ std::unique_ptr<WorkerLanes> WorkerEngine::MakeLanes() {
                          options_.on_lane_thread};
   if (options_.make_lanes) return options_.make_lanes(std::move(parts));
   return std::make_unique<LaneGroup>(std::move(parts));
+}
+
+FrontLoop::Events WorkerEngine::FrontEvents() {
+  FrontLoop::Events events;
+  events.to_lane = [this](uint32_t lane, protocol::LaneMail mail) {
+    lanes_->Send(lane, std::move(mail));
+  };
+  events.to_control = [this](const wire::Message& message) { SendControl(message); };
+  events.after = [this] { lanes_->Deliver(); };
+  events.settled = [this] { SayLeave(); };
+  events.may_abort = [this] { return phase_ == Phase::kReady; };
+  return events;
 }
 
 WorkerEngine::~WorkerEngine() {
@@ -120,14 +123,14 @@ void WorkerEngine::Finish(const Status& how) noexcept {
   control_.Close();
   lanes_->End();
   const Status why = WhyOver(how);
-  operations_.EndAll(why);
+  front_loop_.EndAll(why);
   milestones_.SetStarted(why);
   milestones_.SetLeft();
 }
 
 Status WorkerEngine::WhyOver(const Status& how) noexcept {
   Status cause = how.ok() ? lanes_->failure() : how;
-  if (cause.ok()) return shut_down_;
+  if (cause.ok()) return front_loop_.shut_down();
   try {
     cause = Status(cause.code(),
                    "the network thread of this worker has failed, and with it its "
@@ -154,11 +157,11 @@ void WorkerEngine::BreakOff() {
 void WorkerEngine::OnControlReady() {
   wire::Message greeting = membership_.Greeting();
   if (std::holds_alternative<wire::Report>(greeting)) {
-    for (const wire::Known& known : front_.Known()) control_.Send(known);
+    for (const wire::Known& known : front().Known()) control_.Send(known);
   }
   control_.Send(greeting);
   if (phase_ == Phase::kStarting && membership_.view().epoch == 0) return;
-  front_.AskAgain();
+  front().AskAgain();
   lanes_->OnCoordinatorBack();
   if (gave_up_.has_value()) control_.Send(*gave_up_);
   if (leave_is_out_) control_.Send(*leaving_.SayAgain());
@@ -178,15 +181,7 @@ void WorkerEngine::OnControl(const wire::Message& message) {
     Status why(over->code, over->text);
     End(why.ok() ? Status(StatusCode::kShutdown, "the job is over") : why);
   }
-  if (const auto* declared = std::get_if<wire::Declared>(&message)) front_.OnDeclared(*declared);
-  if (const auto* failed = std::get_if<wire::DeclareFailed>(&message)) {
-    front_.OnDeclareFailed(*failed);
-  }
-  if (const auto* forgotten = std::get_if<wire::Forgotten>(&message)) {
-    front_.OnForgotten(*forgotten);
-  }
-  if (const auto* question = std::get_if<wire::Unbegun>(&message)) front_.OnUnbegun(*question);
-  if (const auto* alive = std::get_if<wire::Alive>(&message)) accountant_.Hear(*alive);
+  front_loop_.OnControl(message);
   if (std::holds_alternative<wire::Leave>(message) && leave_is_out_) Left();
   lanes_->Deliver();
 }
@@ -214,10 +209,9 @@ void WorkerEngine::OnView(const wire::View& view) {
   auto self = std::find_if(view.workers.begin(), view.workers.end(),
                            [&](const auto& worker) { return worker.incarnation == own; });
   if (self == view.workers.end() || front_stopped_) return;
-  rank_ = self->rank;
-  log_.Rename("worker " + std::to_string(rank_));
+  log_.Rename("worker " + std::to_string(self->rank));
   milestones_.SetMembers(MembersOf(view));
-  front_.OnView(view, self->slot, rank_);
+  front_loop_.OnView(view, self->slot, self->rank);
   lanes_->Deliver();
   ReadyIfComplete();
 }
@@ -256,13 +250,13 @@ void WorkerEngine::Suspect(const wire::Suspect& suspect) {
 void WorkerEngine::StopFront(const Status& why) {
   front_stopped_ = true;
   lanes_->Close(why);
-  front_.Stop(why);
+  front().Stop(why);
   lanes_->Deliver();
 }
 
 // No operation is open, now and later.
 void WorkerEngine::NotifyIfLeft() {
-  if (gone_ && front_.open_operations() == 0) milestones_.SetLeft();
+  if (gone_ && front().open_operations() == 0) milestones_.SetLeft();
 }
 
 void WorkerEngine::End(const Status& why) {
@@ -277,54 +271,6 @@ void WorkerEngine::End(const Status& why) {
   milestones_.SetStarted(why);
 }
 
-void WorkerEngine::TakeSubmissions() {
-  while (std::optional<protocol::Operation> next = operations_.Next()) {
-    protocol::OperationId id = next->id;
-    protocol::Outcome refused;
-    refused.status = front_.Submit(std::move(*next));
-    if (!refused.status.ok()) Complete(id, std::move(refused));
-  }
-  lanes_->Deliver();
-}
-
-// Aborts again and again, until the owners have decided: connections break, and pieces wait for
-// credit.
-void WorkerEngine::AbortLateOnes(const std::vector<protocol::OperationId>& late) {
-  if (phase_ != Phase::kReady || leaving_.wants()) return;
-  for (const auto& [id, why] : accountant_.Judge(rank_, late)) front_.Abort(id, why);
-  lanes_->Deliver();
-}
-
-// Takes the operations that were submitted before, and then does the work.
-Status WorkerEngine::OnLoop(std::function<Status()> work) {
-  if (auto refusal = operations_.refusal(); refusal.has_value()) return *refusal;
-  return AskLoop(*loop_, kLoopLimit, [this, work = std::move(work)] {
-    TakeSubmissions();
-    Status done = work();
-    lanes_->Deliver();
-    return done;
-  });
-}
-
-Status WorkerEngine::AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks) {
-  return OnLoop([this, number, ranks] { return front_.AddProcessSet(number, ranks); });
-}
-
-Status WorkerEngine::RemoveProcessSet(uint32_t number) {
-  return OnLoop([this, number] { return front_.RemoveProcessSet(number); });
-}
-
-void WorkerEngine::Declare(const std::string& name) {
-  loop_->Post([this, name] { front_.Declare(name); });
-}
-
-void WorkerEngine::SetStuck(const std::string& name) {
-  loop_->Post([this, name] {
-    TakeSubmissions();
-    front_.SetStuck(name);
-  });
-}
-
 void WorkerEngine::GiveUp(const std::string& why) {
   loop_->Post([this, why] {
     if (phase_ != Phase::kReady || leaving_.wants()) return;
@@ -334,7 +280,7 @@ void WorkerEngine::GiveUp(const std::string& why) {
 
 bool WorkerEngine::Leave() {
   auto until = [](Duration limit) { return std::chrono::steady_clock::now() + limit; };
-  if (operations_.Refuse(ShutDown())) PostOrStop(*loop_, [this] { BeginToLeave(); });
+  if (front_loop_.Refuse()) PostOrStop(*loop_, [this] { BeginToLeave(); });
   if (milestones_.WaitUntilLeft(until(options_.leave_limit))) return true;
   PostOrStop(*loop_, [this] { CutShort(); });
   if (milestones_.WaitUntilLeft(until(options_.end_limit))) return true;
@@ -344,14 +290,15 @@ bool WorkerEngine::Leave() {
 
 // REQUIRES: Start has succeeded or failed.
 void WorkerEngine::BeginToLeave() {
-  TakeSubmissions();
+  front_loop_.Take();
   if (phase_ != Phase::kReady) {
     phase_ = Phase::kOver;
     return Left();
   }
   if (!leaving_.Begin()) return;
+  front_loop_.Leave();
   settle_limit_ = loop_->After(kSettleLimit, [this] { SayLeave(); });
-  front_.Settle();
+  front().Settle();
   lanes_->Deliver();
 }
 
@@ -368,7 +315,7 @@ void WorkerEngine::CutShort() {
 // leave would refuse the next session of this process. All else goes on for as long as this engine
 // lives.
 void WorkerEngine::EndLeaving() {
-  if (front_.open_operations() > 0) Left();
+  if (front().open_operations() > 0) Left();
   if (leave_is_out_ && !front_stopped_ && !control_.is_connected()) {
     return milestones_.SetAwaitsCoordinator();
   }
@@ -380,7 +327,7 @@ void WorkerEngine::EndLeaving() {
 // for a loss. If operations are open, the lanes take no more answers: this worker could not pass on
 // an answer that it would then hold and others lack.
 void WorkerEngine::SayLeave() {
-  auto leave = leaving_.Say(front_.open_operations());
+  auto leave = leaving_.Say(front().open_operations());
   if (!leave.has_value()) return;
   settle_limit_.reset();
   if (leave->clean) return LeaveIsOut(*leave);
@@ -403,23 +350,13 @@ void WorkerEngine::LeaveIsOut(const wire::Leave& leave) {
 void WorkerEngine::Left() {
   settle_limit_.reset();
   gone_ = true;
-  StopFront(ShutDown());
+  StopFront(front_loop_.shut_down());
   NotifyIfLeft();
 }
 
 void WorkerEngine::SendControl(const wire::Message& message) {
   if (const auto* suspect = std::get_if<wire::Suspect>(&message)) gave_up_ = *suspect;
   control_.Send(message);
-}
-
-void WorkerEngine::ToLane(uint32_t lane, protocol::LaneMail mail) {
-  lanes_->Send(lane, std::move(mail));
-}
-
-void WorkerEngine::Complete(protocol::OperationId id, protocol::Outcome outcome) {
-  // An error that follows from this rank's own leaving is not the fault of a peer.
-  if (leaving_.wants() && !outcome.status.ok()) outcome.status = ShutDown();
-  operations_.Complete(id, std::move(outcome));
 }
 
 Result<StartedEngine> StartWorkerEngine(std::unique_ptr<transport::Transport> transport,

@@ -15,20 +15,18 @@
 
 #include "src/base/log.h"
 #include "src/protocol/control/views/membership.h"
-#include "src/protocol/kernel_arithmetic.h"
 #include "src/protocol/worker/front/leaving.h"
 #include "src/protocol/worker/worker.h"
 #include "src/runtime/control_link.h"
 #include "src/runtime/ticker.h"
-#include "src/runtime/worker/accountant.h"
 #include "src/runtime/worker/engine.h"
+#include "src/runtime/worker/front_loop.h"
 #include "src/runtime/worker/lane_group.h"
-#include "src/runtime/worker/open_operations.h"
 #include "src/runtime/worker/standing.h"
 
 namespace byteps::runtime {
 
-class WorkerEngine final : public Engine, private protocol::FrontDriver {
+class WorkerEngine final : public Engine {
  public:
   WorkerEngine(std::unique_ptr<transport::Transport> transport, const WorkerEngineOptions& options,
                Log& log);
@@ -41,12 +39,14 @@ class WorkerEngine final : public Engine, private protocol::FrontDriver {
   Result<Standing> Start();
 
   void Submit(protocol::Operation operation, Done done) override {
-    operations_.Submit(std::move(operation), std::move(done));
+    front_loop_.Submit(std::move(operation), std::move(done));
   }
-  void Declare(const std::string& name) override;
-  void SetStuck(const std::string& name) override;
-  Status AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks) override;
-  Status RemoveProcessSet(uint32_t number) override;
+  void Declare(const std::string& name) override { front_loop_.Declare(name); }
+  void SetStuck(const std::string& name) override { front_loop_.SetStuck(name); }
+  Status AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks) override {
+    return front_loop_.AddProcessSet(number, ranks);
+  }
+  Status RemoveProcessSet(uint32_t number) override { return front_loop_.RemoveProcessSet(number); }
   std::vector<uint32_t> Members() override { return milestones_.Members(); }
   void GiveUp(const std::string& why) override;
   bool Leave() override;
@@ -77,38 +77,28 @@ class WorkerEngine final : public Engine, private protocol::FrontDriver {
   void Left();
   void StopFront(const Status& why);
   void NotifyIfLeft();
-  void TakeSubmissions();
-  Status OnLoop(std::function<Status()> work);
-  void AbortLateOnes(const std::vector<protocol::OperationId>& late);
-
-  void SendControl(const wire::Message& message) override;
-  void ToLane(uint32_t lane, protocol::LaneMail mail) override;
-  void OnSettled() override { SayLeave(); }
-  void Complete(protocol::OperationId id, protocol::Outcome outcome) override;
+  void SendControl(const wire::Message& message);
+  FrontLoop::Events FrontEvents();
+  protocol::Front& front() { return front_loop_.front(); }
 
   const std::unique_ptr<transport::Transport> transport_;
   const WorkerEngineOptions options_;
   Log& log_;
-  const Status shut_down_;  // made early: there may be no memory later
   const std::unique_ptr<transport::Loop> loop_;
 
-  OpenOperations operations_;
   Milestones milestones_;
 
   // Owned by the loop's thread.
   ControlLink control_;
   protocol::Membership membership_;
-  protocol::KernelArithmetic arithmetic_;
   std::unique_ptr<WorkerLanes> lanes_;
-  protocol::Front front_;
-  Accountant accountant_;
+  FrontLoop front_loop_;
   Ticker ticker_;
   Phase phase_ = Phase::kStarting;
   protocol::Leaving leaving_;
   bool leave_is_out_ = false;  // the leave is sent, or waits for the coordinator
   bool lanes_let_go_ = true;   // false while lanes have still to ignore answers
   bool cut_short_ = false;
-  uint32_t rank_ = 0;
   bool front_stopped_ = false;
   bool gone_ = false;                     // all open operations end now
   std::optional<wire::Suspect> gave_up_;  // sent again to a coordinator that was away

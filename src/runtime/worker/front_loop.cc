@@ -52,7 +52,7 @@ Status FrontLoop::RemoveProcessSet(uint32_t number) {
   return OnLoop([this, number] { return front_.RemoveProcessSet(number); });
 }
 
-// What was submitted before is taken before.
+// Takes what was submitted before, and then does the work.
 Status FrontLoop::OnLoop(std::function<Status()> work) {
   if (auto refusal = operations_.refusal(); refusal.has_value()) return *refusal;
   return AskLoop(loop_, kLoopLimit, [this, work = std::move(work)] {

@@ -50,7 +50,7 @@ class FrontLoop final : private protocol::FrontDriver {
   FrontLoop(transport::Loop& loop, const protocol::FrontOptions& options, Duration operation_limit,
             Events events);
 
-  // As the methods of Engine.
+  // These do what the methods of Engine do.
   void Submit(protocol::Operation operation, Engine::Done done);
   void Declare(const std::string& name);
   void SetStuck(const std::string& name);

@@ -20,6 +20,7 @@ from byteps.common.errors import (
 from byteps.common.launched import Launched
 from byteps.common.names import GivenNames, UnnamedCalls, check_name, is_usage_name, scope_of
 from byteps.common.open_operations import OpenOperation, OpenOperations
+from byteps.common.opening import open_native
 from byteps.common.request import NAME_PREFIX, Request, shortened
 from byteps.common.shared_memory import SharedMemory
 from byteps.common.submissions import SubmissionGroup
@@ -33,7 +34,6 @@ _STUCK_AFTER_MS = 400  # a bit less than an operation takes to be overdue
 _STUCK_BESIDE_OTHERS_AFTER_MS = 4000
 _LONG_WAIT_S = 60
 _TAKE_EVERY_S = 0.1  # of what the library keeps for a timeline
-_BREAK_OFF_LIMIT_S = 5  # a bit more than a session takes to leave, if its scheduler is there
 # Threads that have started operations, in any session.
 _CALLERS: WeakSet[threading.Thread] = WeakSet()
 _LOG = logging.getLogger("byteps")
@@ -50,7 +50,7 @@ class Session:
         self.number = number
         # What plugins keep as long as the session lives, by their own keys.
         self.plugin_state: dict[str, object] = {}
-        self._native = _open_interruptible([f"{k}={v}" for k, v in (settings or {}).items()])
+        self._native = open_native([f"{k}={v}" for k, v in (settings or {}).items()])
         from byteps import _core
 
         self._new_ticket, self._new_followers = _core.Ticket, _core.Followers
@@ -463,38 +463,3 @@ def _may_call_beside(thread: threading.Thread) -> bool:
     """Return whether another thread than this one may start operations."""
     others = (other for other in threading.enumerate() if other is not thread)
     return any(other in _CALLERS or other.name.startswith(_OWN_THREADS) for other in others)
-
-
-def _open_interruptible(settings: list[str]) -> _core.Session:
-    """Open a native session on a helper thread, so that Ctrl-C ends the wait for the others.
-
-    An exception of a signal handler ends the joining, too: this process is not in the job then.
-    """
-    from byteps import _core
-
-    opening = _core.Opening()
-    ended = threading.Event()
-    result: list[_core.Session] = []
-    errors: list[BaseException] = []
-
-    def open_session() -> None:
-        try:
-            result.append(_core.Session(settings, opening))
-        except BaseException as error:
-            errors.append(error)
-        finally:
-            ended.set()
-
-    try:
-        threading.Thread(target=open_session, name="byteps-open", daemon=True).start()
-        ended.wait()
-    except BaseException:
-        opening.break_off()
-        # What can take longer is the end of a question to a name server: not joined yet.
-        ended.wait(_BREAK_OFF_LIMIT_S)
-        for session in result:  # it was through
-            session.shutdown()
-        raise
-    if errors:
-        raise errors[0]
-    return result[0]

@@ -67,7 +67,7 @@ class BytePS:
         self.size, self.rank = bps.size(), bps.rank()
 
     def send(self, number: int, layer: Layer) -> None:
-        from byteps.common.calls import push_pull_call
+        from byteps.common.operations.calls import push_pull_call
         from byteps.numpy.arrays import start_exchange
 
         call = push_pull_call(False, layer.name, -number if self._with_priority else 0)

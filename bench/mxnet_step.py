@@ -55,7 +55,7 @@ def make_step(net: Any, exchange: Callable[[list[Any]], object]) -> Callable[[],
 
 def pushed(gradients: list[Any], names: str = "gradient") -> None:
     """Exchange gradients as DistributedTrainer does."""
-    from byteps.common.calls import push_pull_call
+    from byteps.common.operations.calls import push_pull_call
     from byteps.mxnet.arrays import exchange_in_place
 
     for i, gradient in enumerate(gradients):

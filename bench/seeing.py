@@ -38,9 +38,9 @@ def work(operations: int) -> None:
     """Be a worker: many small operations, 32 on their way at a time, then some large ones."""
     import array
 
-    from byteps.common.open_operations import OpenOperation
     from byteps.common.request import Request
-    from byteps.common.session import Session
+    from byteps.common.session.open_operations import OpenOperation
+    from byteps.common.session.session import Session
     from byteps.common.types import DataType, Operation
 
     session = Session()

@@ -29,7 +29,7 @@ def work(folder: Path) -> None:
     import array
 
     from byteps.common.request import Request
-    from byteps.common.session import Session
+    from byteps.common.session.session import Session
     from byteps.common.types import DataType, Operation
 
     session = Session()

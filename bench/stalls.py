@@ -31,7 +31,7 @@ def work(folder: Path, trials: int) -> None:
     import array
 
     from byteps.common.request import Request
-    from byteps.common.session import Session
+    from byteps.common.session.session import Session
     from byteps.common.types import DataType, Operation
 
     session = Session()

@@ -28,8 +28,8 @@ from harness.report import Report
 from harness.shapes import load_shapes, shape_names
 
 import byteps.torch as bps
-from byteps.common import default
-from byteps.common.step_exchange import StepExchange
+from byteps.common.gradients.step_exchange import StepExchange
+from byteps.common.session import default
 from byteps.torch import gradients
 
 BUDGET_US = 50.0

@@ -103,7 +103,7 @@ void KernelRun::EndPart(byteps_code code, const std::string& message) {
 
 void KernelRun::End() {
   if (code_ != BYTEPS_OK) {
-    // byteps.common.program_errors reads this text.
+    // byteps.common.programs.program_errors reads this text.
     const std::string text = "byteps error " + std::to_string(code_) + ": " + message_;
     api_.set_status(status_, StatusCodeOf(code_), text.c_str());
     api_.fail(context_, status_);

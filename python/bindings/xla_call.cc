@@ -66,7 +66,7 @@ XlaCall::XlaCall(const xla::CallFrame& frame, xla::Future* future)
       outputs_(PlacesOf(frame.results)) {}
 
 void XlaCall::Fail(int code, const std::string& message) {
-  // byteps.common.program_errors reads this text.
+  // byteps.common.programs.program_errors reads this text.
   const std::string text = "byteps error " + std::to_string(code) + ": " + message;
   xla::FutureErrorArguments arguments{sizeof(arguments), nullptr, future_,
                                       MakeError(*api_, static_cast<byteps_code>(code), text)};

@@ -13,7 +13,7 @@ namespace byteps::python {
 namespace nb = nanobind;
 namespace {
 
-constexpr const char* kBeginModule = "byteps.common.xla";
+constexpr const char* kBeginModule = "byteps.common.programs.xla";
 
 // Lets Python start the operation. An exception ends the call.
 void Begin(const std::shared_ptr<XlaCall>& call) {

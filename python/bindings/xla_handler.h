@@ -4,7 +4,7 @@
 
 namespace byteps::python {
 
-// XLA calls it. It never blocks: Python's `byteps.common.xla.begin` starts the operation.
+// XLA calls it. It never blocks: Python's `byteps.common.programs.xla.begin` starts the operation.
 xla::Error* HandleXlaCall(xla::CallFrame* frame) noexcept;
 
 }  // namespace byteps::python

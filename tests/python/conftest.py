@@ -40,7 +40,7 @@ def core(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
     import fake_core
 
     import byteps
-    from byteps.common import default
+    from byteps.common.session import default
 
     world = fake_core.World(size=2)
     monkeypatch.setitem(sys.modules, "byteps._core", world)  # type: ignore[arg-type]

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from byteps.common.cluster import described_job
 from byteps.common.errors import InvalidArgumentError, RefusedError
+from byteps.common.job.cluster import described_job
 
 
 def torch(rank: int, size: int, local_size: int, **more: str) -> dict[str, str]:

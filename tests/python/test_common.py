@@ -17,15 +17,11 @@ from pathlib import Path
 import pytest
 from fake_core import FakeSession, Opening
 
-from byteps.common import (
-    default,
-    environment,
-    errors,
-    launch_environment,
-    programs,
-)
-from byteps.common.names import UNNAMED_CALLS_AT_ONCE, UnnamedCalls, usage_name
+from byteps.common import environment, errors
+from byteps.common.job import launch_environment, programs
 from byteps.common.request import Request
+from byteps.common.session import default
+from byteps.common.session.names import UNNAMED_CALLS_AT_ONCE, UnnamedCalls, usage_name
 from byteps.common.types import DataType, Operation
 
 ROOT = Path(__file__).resolve().parents[2]

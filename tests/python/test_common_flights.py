@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from byteps.common import default, errors
-from byteps.common.call import Call, start
+from byteps.common import errors
 from byteps.common.errors import DeadlineError, PeerLostError
-from byteps.common.flight import Chain, Flight
-from byteps.common.pending import Handle
+from byteps.common.gradients.updater import Update, Updater
+from byteps.common.operations.call import Call, start
 from byteps.common.request import Request
+from byteps.common.session import default
+from byteps.common.session.flight import Chain, Flight
+from byteps.common.session.pending import Handle
 from byteps.common.types import DataType, Operation
-from byteps.common.updater import Update, Updater
 
 
 class Look:

@@ -7,16 +7,16 @@ from functools import partial
 
 import pytest
 
-from byteps.common import default
-from byteps.common.byte_rows import address_of
-from byteps.common.call import start
-from byteps.common.compression import NoneCompressor
 from byteps.common.errors import InvalidArgumentError, MismatchError, PeerLostError
-from byteps.common.exchange_options import ExchangeOptions
-from byteps.common.gradient_exchange import GradientExchange
-from byteps.common.own_name import ModelNames, OptimizerNames
-from byteps.common.reduction import Sum
-from byteps.common.step_exchange import StepExchange
+from byteps.common.gradients.compression import NoneCompressor
+from byteps.common.gradients.exchange_options import ExchangeOptions
+from byteps.common.gradients.gradient_exchange import GradientExchange
+from byteps.common.gradients.own_name import ModelNames, OptimizerNames
+from byteps.common.gradients.step_exchange import StepExchange
+from byteps.common.operations.byte_rows import address_of
+from byteps.common.operations.call import start
+from byteps.common.operations.reduction import Sum
+from byteps.common.session import default
 from byteps.common.types import DataType
 
 

@@ -8,9 +8,6 @@ import weakref
 
 import pytest
 
-from byteps.common import byte_rows, default, objects, splits
-from byteps.common.byte_rows import address_of
-from byteps.common.call import Call, start
 from byteps.common.errors import (
     InvalidArgumentError,
     MismatchError,
@@ -18,13 +15,17 @@ from byteps.common.errors import (
     RefusedError,
     ReplicasDifferError,
 )
-from byteps.common.flight import Flight
-from byteps.common.groups import describe_tensors, places_by_kind, start_group
-from byteps.common.part_frames import heads, parts_of
-from byteps.common.replicas import compare, digest
+from byteps.common.gradients.updater import Update, Updater
+from byteps.common.operations import byte_rows, objects, splits
+from byteps.common.operations.byte_rows import address_of
+from byteps.common.operations.call import Call, start
+from byteps.common.operations.groups import describe_tensors, places_by_kind, start_group
+from byteps.common.operations.part_frames import heads, parts_of
+from byteps.common.operations.replicas import compare, digest
 from byteps.common.request import Request
+from byteps.common.session import default
+from byteps.common.session.flight import Flight
 from byteps.common.types import DataType, Operation
-from byteps.common.updater import Update, Updater
 
 
 @pytest.fixture(autouse=True)
@@ -197,7 +198,7 @@ def test_replicas_are_compared_by_type_and_bytes(core, monkeypatch) -> None:
     assert digests[0] != digests[1]
     compare([("w", (2,), digests[0])], "model")
     other = byte_rows.ByteRows(bytearray(b"".join(digests)), [8, 8], [0, 1])
-    monkeypatch.setattr("byteps.common.replicas.gather", lambda call, own: other)
+    monkeypatch.setattr("byteps.common.operations.replicas.gather", lambda call, own: other)
     with pytest.raises(ReplicasDifferError, match="rank 1 and rank 0 have different values of 'w'"):
         compare([("w", (2,), digests[0])], "model")
 

@@ -9,21 +9,25 @@ from pathlib import Path
 
 import pytest
 
-from byteps.common import (
-    calls,
-    default,
-    environment,
-    errors,
-    last_words,
-    names,
-    own_services,
-    process_sets,
-    reduction,
-    replicas,
-    splits,
-    usage,
+from byteps.common import environment, errors
+from byteps.common.errors import (
+    InvalidArgumentError,
+    RefusedError,
 )
-from byteps.common.call import (
+from byteps.common.gradients import usage
+from byteps.common.gradients.compression import NoneCompressor
+from byteps.common.gradients.exchange_options import ExchangeOptions, check_passes, is_whole
+from byteps.common.job import last_words, own_services
+from byteps.common.job.cluster import (
+    Job,
+    described_job,
+    port_of,
+    servers_needed,
+)
+from byteps.common.job.last_words import LastWords
+from byteps.common.job.launchers import number_of
+from byteps.common.operations import calls, reduction, replicas, splits
+from byteps.common.operations.call import (
     Call,
     checked_root,
     detail_of,
@@ -31,22 +35,9 @@ from byteps.common.call import (
     is_cut,
     sum_of,
 )
-from byteps.common.cluster import (
-    Job,
-    described_job,
-    port_of,
-    servers_needed,
-)
-from byteps.common.compression import NoneCompressor
-from byteps.common.errors import (
-    InvalidArgumentError,
-    RefusedError,
-)
-from byteps.common.exchange_options import ExchangeOptions, check_passes, is_whole
-from byteps.common.last_words import LastWords
-from byteps.common.launchers import number_of
-from byteps.common.reduction import Average, Max, Min, Sum
-from byteps.common.submissions import SubmissionGroup
+from byteps.common.operations.reduction import Average, Max, Min, Sum
+from byteps.common.session import default, names, process_sets
+from byteps.common.session.submissions import SubmissionGroup
 from byteps.common.types import DataType, Operation
 
 # The environment.

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from byteps.cli import bpslaunch
-from byteps.common.cluster import described_job
+from byteps.common.job.cluster import described_job
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed; ./dev setup installs it")
 

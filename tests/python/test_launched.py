@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from byteps.common.launched import STUCK_AFTER_S, Launched, Stillness, _wanted_time
+from byteps.common.job.launched import STUCK_AFTER_S, Launched, Stillness, _wanted_time
 
 
 class Job:
@@ -139,8 +139,8 @@ def test_the_thread_ends_with_the_session() -> None:
 def test_a_thread_that_looks_in_time(core) -> None:
     """The session's own thread comes to the same end, in a session that launches."""
     import byteps.numpy as bps
-    from byteps.common import default
-    from byteps.common.call import Call, request_of
+    from byteps.common.operations.call import Call, request_of
+    from byteps.common.session import default
     from byteps.common.types import DataType, Operation
 
     bps.init()

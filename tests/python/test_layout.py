@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from byteps.common.layout import Layout, read_sizes
+from byteps.common.job.layout import Layout, read_sizes
 
 SHAPES = [sizes for n in range(1, 5) for sizes in itertools.product((1, 2, 3), repeat=n)]
 

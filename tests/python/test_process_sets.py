@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from byteps.common import default, process_sets
+from byteps.common.session import default, process_sets
 
 
 def test_a_second_init_finds_and_registers_process_sets(core) -> None:

@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from byteps.common import call, errors, flight, shown_error
+from byteps.common import errors
+from byteps.common.job import shown_error
+from byteps.common.operations import call
+from byteps.common.session import flight
 
 PROGRAM = "/opt/my/train.py"
 TORCH = "/opt/env/lib/python3.11/site-packages/torch/autograd/function.py"

@@ -12,10 +12,11 @@ from functools import partial
 
 import pytest
 
-from byteps.common import default, errors
-from byteps.common import session as session_module
-from byteps.common.open_operations import OpenOperation
+from byteps.common import errors
 from byteps.common.request import Request
+from byteps.common.session import default
+from byteps.common.session import session as session_module
+from byteps.common.session.open_operations import OpenOperation
 from byteps.common.types import DataType, Operation
 
 

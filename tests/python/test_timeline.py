@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from byteps.common import default, environment
+from byteps.common import environment
 from byteps.common.errors import InvalidArgumentError
 from byteps.common.request import Request
-from byteps.common.timeline import Entry, Timeline, Trace, file_of_rank
-from byteps.common.timeline_merge import merge
+from byteps.common.session import default
+from byteps.common.timeline.timeline import Entry, Timeline, Trace, file_of_rank
+from byteps.common.timeline.timeline_merge import merge
 from byteps.common.types import DataType, Operation
 
 

@@ -12,8 +12,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 import byteps.torch as bps  # noqa: E402
-from byteps.common import default  # noqa: E402
 from byteps.common.errors import DuplicateNameError, PeerLostError, ShutdownError  # noqa: E402
+from byteps.common.session import default  # noqa: E402
 from byteps.common.types import DataType, Operation  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("initialized")

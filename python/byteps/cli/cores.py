@@ -18,7 +18,7 @@ from byteps.cli.children import ProcessSpec
 from byteps.cli.supervisor import Supervisor
 from byteps.common import environment as settings
 from byteps.common.errors import InvalidArgumentError
-from byteps.common.launchers import number_of
+from byteps.common.job.launchers import number_of
 
 SWITCH_VARIABLE = "BYTEPS_NUMA_ON"
 LISTS_VARIABLE = "BYTEPS_VISIBLE_CPU_CORES"

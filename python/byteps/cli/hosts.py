@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from byteps.common.errors import InvalidArgumentError
-from byteps.common.layout import LOCAL_SIZE_MAX
+from byteps.common.job.layout import LOCAL_SIZE_MAX
 
 _NAME = re.compile(r"[A-Za-z0-9_.@%-]+|\[[0-9A-Fa-f:.%]+\]")
 

@@ -22,8 +22,8 @@ from byteps.cli.lost_processes import RESTARTS_DEFAULT, LossPolicy
 from byteps.cli.output_files import OutputFiles
 from byteps.cli.remote_job import RemoteOptions, remote_job
 from byteps.cli.supervisor import Supervisor
-from byteps.common.cluster import MIN_WORKERS_VARIABLE, servers_needed
 from byteps.common.errors import InvalidArgumentError
+from byteps.common.job.cluster import MIN_WORKERS_VARIABLE, servers_needed
 
 # An agent ends its processes itself within the grace time; this is for its way back.
 _AGENT_GRACE_S = 3.0

@@ -1,4 +1,4 @@
-"""The guard of the services that a worker has started (byteps.common.own_services)."""
+"""The guard of the services that a worker has started (byteps.common.job.own_services)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from byteps.cli.local_job import service
 from byteps.cli.lost_processes import RESTARTS_DEFAULT, LossPolicy
 from byteps.cli.supervisor import Supervisor
 from byteps.common.errors import BytepsError
-from byteps.common.own_services import JOINED
+from byteps.common.job.own_services import JOINED
 
 _GRACE_S = 1.0
 

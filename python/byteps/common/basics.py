@@ -12,7 +12,27 @@ from byteps.common.build import (
     nccl_built,
     rocm_built,
 )
-from byteps.common.default import (
+from byteps.common.errors import (
+    BytepsError,
+    DeadlineError,
+    DuplicateNameError,
+    EvictedError,
+    ExhaustedError,
+    HorovodInternalError,
+    InternalError,
+    InvalidArgumentError,
+    MismatchError,
+    NotInitializedError,
+    OutOfStepError,
+    PeerLostError,
+    ProtocolError,
+    RefusedError,
+    ReplicasDifferError,
+    ShutdownError,
+    UnavailableError,
+)
+from byteps.common.operations.reduction import Adasum, Average, Max, Min, Product, ReduceOp, Sum
+from byteps.common.session.default import (
     add_process_set,
     cross_rank,
     cross_size,
@@ -33,27 +53,7 @@ from byteps.common.default import (
     stop_timeline,
     suspend,
 )
-from byteps.common.errors import (
-    BytepsError,
-    DeadlineError,
-    DuplicateNameError,
-    EvictedError,
-    ExhaustedError,
-    HorovodInternalError,
-    InternalError,
-    InvalidArgumentError,
-    MismatchError,
-    NotInitializedError,
-    OutOfStepError,
-    PeerLostError,
-    ProtocolError,
-    RefusedError,
-    ReplicasDifferError,
-    ShutdownError,
-    UnavailableError,
-)
-from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.reduction import Adasum, Average, Max, Min, Product, ReduceOp, Sum
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 
 __all__ = [
     "Adasum",

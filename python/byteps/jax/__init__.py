@@ -10,7 +10,7 @@ Example::
 
 from byteps.common import basics
 from byteps.common.basics import *  # noqa: F403
-from byteps.common.program_errors import error_of
+from byteps.common.programs.program_errors import error_of
 from byteps.jax import ops
 from byteps.jax.compression import Compression, Compressor
 from byteps.jax.ops import *  # noqa: F403

@@ -12,11 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import io_callback
 
-from byteps.common import default
-from byteps.common.call import Call
 from byteps.common.errors import InvalidArgumentError
-from byteps.common.process_sets import ProcessSet
-from byteps.common.program_exchange import Exchange
+from byteps.common.operations.call import Call
+from byteps.common.programs.program_exchange import Exchange
+from byteps.common.session import default
+from byteps.common.session.process_sets import ProcessSet
 from byteps.common.types import Operation, moved_as, moved_detail
 from byteps.jax.concurrent import concurrent
 from byteps.jax.primitive import exchange

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from byteps.common.compression import Compressor, NoneCompressor
+from byteps.common.gradients.compression import Compressor, NoneCompressor
 
 __all__ = ["BF16Compressor", "Compression", "Compressor", "FP16Compressor", "NoneCompressor"]
 

@@ -10,12 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from byteps.common import default
-from byteps.common.barriers import meet
-from byteps.common.call import Call
 from byteps.common.errors import BytepsError, InvalidArgumentError
-from byteps.common.pending import Handle
-from byteps.common.program_exchange import Exchange
+from byteps.common.operations.barriers import meet
+from byteps.common.operations.call import Call
+from byteps.common.programs.program_exchange import Exchange
+from byteps.common.session import default
+from byteps.common.session.pending import Handle
 from byteps.common.types import Operation
 from byteps.numpy.arrays import start_alltoall, start_exchange, start_gather, start_scatter
 from byteps.numpy.memory import Array

@@ -9,14 +9,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from byteps.common import default
-from byteps.common.barriers import meet
-from byteps.common.call import Call
-from byteps.common.compression import Compressor, NoneCompressor, check_compression
 from byteps.common.errors import InvalidArgumentError
-from byteps.common.groups import describe_tensors
-from byteps.common.names import scope_of
-from byteps.common.process_sets import number_of
+from byteps.common.gradients.compression import Compressor, NoneCompressor, check_compression
+from byteps.common.operations.barriers import meet
+from byteps.common.operations.call import Call
+from byteps.common.operations.groups import describe_tensors
+from byteps.common.session import default
+from byteps.common.session.names import scope_of
+from byteps.common.session.process_sets import number_of
 from byteps.common.types import DataType, Operation, moved_as
 from byteps.jax import compiled
 from byteps.jax.eager import Started

@@ -6,8 +6,8 @@ results are there; inside jit, XLA goes on with what does not need them.
 
 from __future__ import annotations
 
-from byteps.common.barriers import barrier, join
-from byteps.common.objects import allgather_object, broadcast_object
+from byteps.common.operations.barriers import barrier, join
+from byteps.common.operations.objects import allgather_object, broadcast_object
 from byteps.jax.reductions import (
     allreduce,
     grouped_allreduce,

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from byteps.common.compression import Compressor
-from byteps.common.exchange_options import ExchangeOptions
-from byteps.common.gradient_exchange import gradient_call
-from byteps.common.process_sets import ProcessSet, global_process_set, has_others
-from byteps.common.reduction import Average, ReduceOp
+from byteps.common.gradients.compression import Compressor
+from byteps.common.gradients.exchange_options import ExchangeOptions
+from byteps.common.gradients.gradient_exchange import gradient_call
+from byteps.common.operations.reduction import Average, ReduceOp
+from byteps.common.session.process_sets import ProcessSet, global_process_set, has_others
 from byteps.jax.compression import Compression
 from byteps.jax.exchange import start
 

@@ -11,13 +11,13 @@ import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from byteps.common import default
-from byteps.common.call import LINEAR
 from byteps.common.errors import InvalidArgumentError
-from byteps.common.program_exchange import Exchange
-from byteps.common.splits import rows_of
+from byteps.common.operations.call import LINEAR
+from byteps.common.operations.splits import rows_of
+from byteps.common.programs.program_exchange import Exchange
+from byteps.common.programs.xla import TARGET
+from byteps.common.session import default
 from byteps.common.types import Operation
-from byteps.common.xla import TARGET
 from byteps.jax import eager, xla
 from byteps.jax.concurrent import concurrent
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from byteps.common.calls import push_pull_call, reduce_call
-from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.reduction import ReduceOp, choose_op
+from byteps.common.operations.calls import push_pull_call, reduce_call
+from byteps.common.operations.reduction import ReduceOp, choose_op
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.jax.compression import Compression, Compressor
 from byteps.jax.exchange import Pending, run, start
 

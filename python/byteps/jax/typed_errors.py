@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import jax
 
-from byteps.common.program_errors import error_of
+from byteps.common.programs.program_errors import error_of
 
 
 @contextlib.contextmanager

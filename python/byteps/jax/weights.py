@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from byteps.common.calls import broadcast_call
-from byteps.common.process_sets import ProcessSet, global_process_set
+from byteps.common.operations.calls import broadcast_call
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.jax.eager import host_array
 from byteps.jax.exchange import Tree, run
 from byteps.numpy.weights import check_replicas as check_arrays

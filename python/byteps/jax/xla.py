@@ -1,4 +1,4 @@
-"""Operations inside programs of XLA: see byteps.common.xla."""
+"""Operations inside programs of XLA: see byteps.common.programs.xla."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import functools
 
 import jax
 
-from byteps.common import default
-from byteps.common.names import unnamed_number
-from byteps.common.process_sets import ProcessSet
-from byteps.common.program_exchange import scope_in_programs
-from byteps.common.xla import TARGET
+from byteps.common.programs.program_exchange import scope_in_programs
+from byteps.common.programs.xla import TARGET
+from byteps.common.session import default
+from byteps.common.session.names import unnamed_number
+from byteps.common.session.process_sets import ProcessSet
 
 KEEP_TARGET = "byteps_keep"
 

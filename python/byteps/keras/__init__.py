@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from byteps.common import basics
 from byteps.common.basics import *  # noqa: F403
-from byteps.common.elastic import missing
+from byteps.common.job.elastic import missing
 from byteps.keras import callbacks, ops
 from byteps.keras.access import broadcast_global_variables, broadcast_variables
 from byteps.keras.backends import BACKEND

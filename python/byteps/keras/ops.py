@@ -6,8 +6,8 @@ from typing import Any
 
 import keras
 
-from byteps.common.barriers import barrier, join
-from byteps.common.objects import allgather_object, broadcast_object
+from byteps.common.operations.barriers import barrier, join
+from byteps.common.operations.objects import allgather_object, broadcast_object
 from byteps.keras.backends import BACKEND
 from byteps.keras_common.values import Values
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from byteps.common.process_sets import ProcessSet, global_process_set
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.numpy.memory import Array
 from byteps.numpy.weights import broadcast_parameters
 

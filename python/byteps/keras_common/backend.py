@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, ClassVar, Protocol
 
-from byteps.common.call import Call
-from byteps.common.exchange_options import ExchangeOptions
+from byteps.common.gradients.exchange_options import ExchangeOptions
+from byteps.common.operations.call import Call
 
 
 class Backend(Protocol):

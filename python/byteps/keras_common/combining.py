@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from byteps.common.gradient_exchange import gradient_call
+from byteps.common.gradients.gradient_exchange import gradient_call
 from byteps.keras_common.access import names_of
 from byteps.keras_common.backend import Backend
 from byteps.keras_common.settings import OptimizerPart

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from byteps.common import default
+from byteps.common.session import default
 from byteps.keras_common.access import Keras
 from byteps.keras_common.arguments import schedule_arguments, warmup_arguments
 

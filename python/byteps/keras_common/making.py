@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from byteps.common.compression import Compressor, NoneCompressor
-from byteps.common.exchange_options import ExchangeOptions
-from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.reduction import Average, ReduceOp
+from byteps.common.gradients.compression import Compressor, NoneCompressor
+from byteps.common.gradients.exchange_options import ExchangeOptions
+from byteps.common.operations.reduction import Average, ReduceOp
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.keras_common.settings import Settings, check_groups, layers_in
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from byteps.common import default
-from byteps.common.call import Call
+from byteps.common.operations.call import Call
+from byteps.common.session import default
 from byteps.common.types import Operation
 from byteps.numpy.arrays import start_exchange
 

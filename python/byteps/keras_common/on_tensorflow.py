@@ -9,9 +9,9 @@ from typing import Any
 import tensorflow as tf
 
 import byteps.tensorflow as ops
-from byteps.common.call import Call
-from byteps.common.exchange_options import ExchangeOptions
-from byteps.common.program_errors import error_of
+from byteps.common.gradients.exchange_options import ExchangeOptions
+from byteps.common.operations.call import Call
+from byteps.common.programs.program_errors import error_of
 from byteps.tensorflow.errors import tensorflow_error
 from byteps.tensorflow.named_gradients import combine_named
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from byteps.common.exchange_options import ExchangeOptions, is_whole
-from byteps.common.own_name import OptimizerNames
-from byteps.common.process_sets import has_others
+from byteps.common.gradients.exchange_options import ExchangeOptions, is_whole
+from byteps.common.gradients.own_name import OptimizerNames
+from byteps.common.session.process_sets import has_others
 
 
 @dataclass(frozen=True)

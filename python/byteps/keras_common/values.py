@@ -10,9 +10,9 @@ from types import ModuleType
 from typing import Any
 
 import byteps.numpy as arrays
-from byteps.common.compression import Compressor, NoneCompressor
-from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.reduction import Average, ReduceOp
+from byteps.common.gradients.compression import Compressor, NoneCompressor
+from byteps.common.operations.reduction import Average, ReduceOp
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 
 
 class Values:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from byteps.common import default
+from byteps.common.session import default
 from byteps.keras_common.access import Keras, broadcast_state_with, broadcast_variables_with
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from byteps.common import default
-from byteps.common.exchange_options import ExchangeOptions
-from byteps.common.reduction import Sum
+from byteps.common.gradients.exchange_options import ExchangeOptions
+from byteps.common.operations.reduction import Sum
+from byteps.common.session import default
 from byteps.torch.compression import Compression, Compressor
 from byteps.torch.gradients import exchange_of_optimizer, watch
 from byteps.torch.initial_state import broadcast_parameters as _broadcast_parameters

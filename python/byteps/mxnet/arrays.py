@@ -11,9 +11,9 @@ import mxnet as mx
 import numpy as np
 from mxnet import autograd, nd
 
-from byteps.common.call import Call, is_cut
 from byteps.common.errors import InvalidArgumentError
-from byteps.common.groups import describe_tensors, places_by_kind
+from byteps.common.operations.call import Call, is_cut
+from byteps.common.operations.groups import describe_tensors, places_by_kind
 from byteps.common.types import DataType
 from byteps.mxnet.engine import Pushed, push
 from byteps.numpy.arrays import data_type_of

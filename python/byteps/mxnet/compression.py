@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from byteps.common.compression import Compressor
+from byteps.common.gradients.compression import Compressor
 
 __all__ = ["Compression", "Compressor", "FP16Compressor", "NoneCompressor"]
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import mxnet
 import numpy as np
 
-from byteps.common import default, environment
-from byteps.common.call import Call, detail_of, request_of
+from byteps.common import environment
 from byteps.common.errors import BytepsError
+from byteps.common.operations.call import Call, detail_of, request_of
+from byteps.common.session import default
 from byteps.mxnet import errors
 from byteps.numpy.arrays import data_type_of, start_exchange
 

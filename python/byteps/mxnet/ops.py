@@ -11,9 +11,9 @@ import contextlib
 
 import mxnet as mx
 
-from byteps.common import barriers
-from byteps.common.barriers import barrier
-from byteps.common.objects import allgather_object, broadcast_object
+from byteps.common.operations import barriers
+from byteps.common.operations.barriers import barrier
+from byteps.common.operations.objects import allgather_object, broadcast_object
 from byteps.mxnet.errors import raises_mxnet_errors
 from byteps.mxnet.reductions import (
     allreduce,

@@ -8,9 +8,9 @@ from typing import Any
 
 import mxnet as mx
 
-from byteps.common.exchange_options import ExchangeOptions
-from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.reduction import Average
+from byteps.common.gradients.exchange_options import ExchangeOptions
+from byteps.common.operations.reduction import Average
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.mxnet.compression import Compression
 from byteps.mxnet.errors import raises_mxnet_errors
 from byteps.mxnet.gradients import Gradients

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from byteps.common import default
-from byteps.common.call import Call
-from byteps.common.calls import push_pull_call, reduce_call
-from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.reduction import Adasum, ReduceOp, choose_op
+from byteps.common.operations.call import Call
+from byteps.common.operations.calls import push_pull_call, reduce_call
+from byteps.common.operations.reduction import Adasum, ReduceOp, choose_op
+from byteps.common.session import default
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.mxnet.arrays import Array, classic, exchange, exchange_group, exchange_in_place, like
 from byteps.mxnet.compression import check_tensor_options
 from byteps.mxnet.errors import raises_mxnet_errors

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from mxnet import nd
 
-from byteps.common import default
-from byteps.common.call import Call
-from byteps.common.calls import broadcast_call, gather_call, scatter_call
 from byteps.common.errors import InvalidArgumentError
-from byteps.common.pending import Handle
-from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.reduction import Average, ReduceOp, Sum
-from byteps.common.splits import check_has_rows, checked_splits
+from byteps.common.operations.call import Call
+from byteps.common.operations.calls import broadcast_call, gather_call, scatter_call
+from byteps.common.operations.reduction import Average, ReduceOp, Sum
+from byteps.common.operations.splits import check_has_rows, checked_splits
+from byteps.common.session import default
+from byteps.common.session.pending import Handle
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
 from byteps.mxnet.arrays import Array, classic, exchange, exchange_in_place, like
 from byteps.mxnet.errors import raises_mxnet_errors

@@ -8,13 +8,13 @@ from typing import Any
 import mxnet as mx
 import numpy as np
 
-from byteps.common import default
-from byteps.common.byte_rows import start_combining
-from byteps.common.call import Call
-from byteps.common.compression import Compressor
-from byteps.common.exchange_options import ExchangeOptions
-from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.reduction import Average
+from byteps.common.gradients.compression import Compressor
+from byteps.common.gradients.exchange_options import ExchangeOptions
+from byteps.common.operations.byte_rows import start_combining
+from byteps.common.operations.call import Call
+from byteps.common.operations.reduction import Average
+from byteps.common.session import default
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
 from byteps.mxnet.compression import Compression, compression_of
 from byteps.mxnet.errors import raises_mxnet_errors

@@ -7,12 +7,12 @@ from typing import Any
 
 from mxnet.gluon import Parameter, ParameterDict
 
-from byteps.common import default
-from byteps.common.barriers import meet
-from byteps.common.call import Call, checked_root
-from byteps.common.calls import broadcast_call
 from byteps.common.errors import BytepsError, InvalidArgumentError
-from byteps.common.process_sets import ProcessSet, global_process_set
+from byteps.common.operations.barriers import meet
+from byteps.common.operations.call import Call, checked_root
+from byteps.common.operations.calls import broadcast_call
+from byteps.common.session import default
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
 from byteps.mxnet.arrays import Array, classic, exchange_in_place
 from byteps.mxnet.errors import raises_mxnet_errors

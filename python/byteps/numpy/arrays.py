@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from byteps.common.byte_rows import bytes_at
-from byteps.common.call import Call, divisor, is_cut, start, sum_of
 from byteps.common.errors import InvalidArgumentError
-from byteps.common.flight import Flight
-from byteps.common.groups import describe_tensors, places_by_kind, start_group
-from byteps.common.part_frames import Part, heads, parts_of
-from byteps.common.pending import Handle
-from byteps.common.splits import check_has_rows, rows_of
+from byteps.common.operations.byte_rows import bytes_at
+from byteps.common.operations.call import Call, divisor, is_cut, start, sum_of
+from byteps.common.operations.groups import describe_tensors, places_by_kind, start_group
+from byteps.common.operations.part_frames import Part, heads, parts_of
+from byteps.common.operations.splits import check_has_rows, rows_of
+from byteps.common.session.flight import Flight
+from byteps.common.session.pending import Handle
 from byteps.common.types import DataType, Operation, moved_as, moved_detail
 from byteps.numpy.memory import Array, aligned, aligned_copy, new_array
 

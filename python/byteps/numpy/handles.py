@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, overload
 
-from byteps.common import default
-from byteps.common.pending import Handle, Result
+from byteps.common.session import default
+from byteps.common.session.pending import Handle, Result
 
 
 def poll(handle: int) -> bool:

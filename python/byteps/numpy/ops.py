@@ -8,8 +8,8 @@ once; the array must not change until then.
 
 from __future__ import annotations
 
-from byteps.common.barriers import barrier, join
-from byteps.common.objects import allgather_object, broadcast_object
+from byteps.common.operations.barriers import barrier, join
+from byteps.common.operations.objects import allgather_object, broadcast_object
 from byteps.numpy.handles import members_of, poll, synchronize
 from byteps.numpy.reductions import (
     allreduce,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from byteps.common.calls import push_pull_call, reduce_call
-from byteps.common.pending import Handle
-from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.reduction import ReduceOp, choose_op
+from byteps.common.operations.calls import push_pull_call, reduce_call
+from byteps.common.operations.reduction import ReduceOp, choose_op
+from byteps.common.session.pending import Handle
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.numpy.arrays import as_array, start_exchange, start_group_exchange, writable
 from byteps.numpy.handles import synchronize
 from byteps.numpy.memory import Array

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from byteps.common.call import Call
-from byteps.common.calls import broadcast_call, gather_call, scatter_call
-from byteps.common.pending import Handle
-from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.reduction import Average, ReduceOp
-from byteps.common.splits import check_has_rows, checked_splits
+from byteps.common.operations.call import Call
+from byteps.common.operations.calls import broadcast_call, gather_call, scatter_call
+from byteps.common.operations.reduction import Average, ReduceOp
+from byteps.common.operations.splits import check_has_rows, checked_splits
+from byteps.common.session.pending import Handle
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
 from byteps.numpy.arrays import (
     as_array,

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from byteps.common import default
 from byteps.common.errors import InvalidArgumentError
+from byteps.common.session import default
 from byteps.numpy.arrays import data_type_of
 from byteps.numpy.memory import Array
 

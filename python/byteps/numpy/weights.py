@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from byteps.common import default
-from byteps.common.barriers import meet
-from byteps.common.call import Call, checked_root
-from byteps.common.calls import broadcast_call
-from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.replicas import compare, digest
+from byteps.common.operations.barriers import meet
+from byteps.common.operations.call import Call, checked_root
+from byteps.common.operations.calls import broadcast_call
+from byteps.common.operations.replicas import compare, digest
+from byteps.common.session import default
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
 from byteps.numpy.arrays import as_array, start_exchange, writable
 from byteps.numpy.memory import Array

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from byteps.common import basics
 from byteps.common.basics import *  # noqa: F403
-from byteps.common.elastic import missing
-from byteps.common.program_errors import error_of
+from byteps.common.job.elastic import missing
+from byteps.common.programs.program_errors import error_of
 from byteps.tensorflow import ops
 from byteps.tensorflow.compression import Compression, Compressor
 from byteps.tensorflow.ops import *  # noqa: F403

@@ -11,9 +11,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from byteps.common.barriers import meet
-from byteps.common.call import Call
-from byteps.common.groups import describe_tensors
+from byteps.common.operations.barriers import meet
+from byteps.common.operations.call import Call
+from byteps.common.operations.groups import describe_tensors
 from byteps.common.types import Operation
 from byteps.tensorflow import compiled
 from byteps.tensorflow.graph import number_of_exchange

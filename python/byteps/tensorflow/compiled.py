@@ -12,12 +12,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from byteps.common import default
-from byteps.common.call import Call
 from byteps.common.errors import InvalidArgumentError
-from byteps.common.program_exchange import Exchange
+from byteps.common.operations.call import Call
+from byteps.common.programs.program_exchange import Exchange
+from byteps.common.programs.xla import TARGET
+from byteps.common.session import default
 from byteps.common.types import Operation
-from byteps.common.xla import TARGET
 
 _ADVICE = "Use jit_compile=False for this function."
 _VERSION_MIN = (2, 19)  # before, the structs of XLA's interface are others

@@ -18,8 +18,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from byteps.common.process_sets import ProcessSet, global_process_set, has_others
-from byteps.common.reduction import Average, ReduceOp
+from byteps.common.operations.reduction import Average, ReduceOp
+from byteps.common.session.process_sets import ProcessSet, global_process_set, has_others
 from byteps.tensorflow.errors import with_tensorflow_errors
 from byteps.tensorflow.reductions import grouped_allreduce
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from byteps.common import default
-from byteps.common.call import Call
-from byteps.common.pending import Handle
+from byteps.common.operations.call import Call
+from byteps.common.session import default
+from byteps.common.session.pending import Handle
 from byteps.common.types import Operation
 from byteps.numpy.arrays import start_alltoall, start_counted_gather, start_exchange, start_scatter
 from byteps.numpy.memory import Array, aligned

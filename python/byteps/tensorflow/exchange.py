@@ -13,12 +13,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from byteps.common import default
-from byteps.common.call import LINEAR, Call, detail_of
 from byteps.common.errors import InvalidArgumentError
-from byteps.common.names import scope_of
-from byteps.common.process_sets import ProcessSet, global_process_set, number_of
-from byteps.common.program_exchange import exchange_of
+from byteps.common.operations.call import LINEAR, Call, detail_of
+from byteps.common.programs.program_exchange import exchange_of
+from byteps.common.session import default
+from byteps.common.session.names import scope_of
+from byteps.common.session.process_sets import ProcessSet, global_process_set, number_of
 from byteps.common.types import DataType, Operation
 from byteps.tensorflow import compiled, eager, graph, kernels
 from byteps.tensorflow.errors import with_tensorflow_errors

@@ -8,10 +8,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from byteps.common.call import Call
-from byteps.common.exchange_options import ExchangeOptions, is_whole
-from byteps.common.gradient_exchange import gradient_call
-from byteps.common.process_sets import has_others
+from byteps.common.gradients.exchange_options import ExchangeOptions, is_whole
+from byteps.common.gradients.gradient_exchange import gradient_call
+from byteps.common.operations.call import Call
+from byteps.common.session.process_sets import has_others
 from byteps.tensorflow.agreement import after, agreed, described, gate_of
 from byteps.tensorflow.exchange import as_tensor, named, number, same
 from byteps.tensorflow.sparse import allreduce_slices, as_dense

@@ -8,9 +8,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from byteps.common import default
-from byteps.common.call import Call
-from byteps.common.program_exchange import Exchange
+from byteps.common.operations.call import Call
+from byteps.common.programs.program_exchange import Exchange
+from byteps.common.session import default
 from byteps.common.types import Operation
 from byteps.tensorflow.library import operations
 

@@ -6,13 +6,13 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from byteps.common import default
-from byteps.common.call import Call, request_of
 from byteps.common.errors import InvalidArgumentError, MismatchError, NotInitializedError
-from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.program_exchange import exchange_of
-from byteps.common.session import Session
-from byteps.common.splits import check_has_rows, checked_splits, rows_of
+from byteps.common.operations.call import Call, request_of
+from byteps.common.operations.splits import check_has_rows, checked_splits, rows_of
+from byteps.common.programs.program_exchange import exchange_of
+from byteps.common.session import default
+from byteps.common.session.process_sets import ProcessSet, global_process_set
+from byteps.common.session.session import Session
 from byteps.common.types import DataType, Operation
 
 if TYPE_CHECKING:

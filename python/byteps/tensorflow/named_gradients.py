@@ -13,8 +13,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from byteps.common.call import Call
-from byteps.common.exchange_options import ExchangeOptions
+from byteps.common.gradients.exchange_options import ExchangeOptions
+from byteps.common.operations.call import Call
 from byteps.tensorflow.agreement import after, agreed, described, gate_of
 from byteps.tensorflow.errors import with_tensorflow_errors
 from byteps.tensorflow.exchange import as_tensor, same

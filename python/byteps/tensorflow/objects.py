@@ -1,12 +1,12 @@
-"""Python objects between ranks (byteps.common.objects)."""
+"""Python objects between ranks (byteps.common.operations.objects)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from byteps.common import objects
-from byteps.common.process_sets import ProcessSet, global_process_set
+from byteps.common.operations import objects
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.tensorflow.errors import with_tensorflow_errors
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from byteps.common.barriers import barrier
+from byteps.common.operations.barriers import barrier
 from byteps.tensorflow.objects import allgather_object, broadcast_object, broadcast_object_fn
 from byteps.tensorflow.reductions import allreduce, grouped_allreduce, push_pull
 from byteps.tensorflow.rows import (

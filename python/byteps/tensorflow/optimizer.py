@@ -7,10 +7,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from byteps.common.compression import Compressor
-from byteps.common.exchange_options import ExchangeOptions
-from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.reduction import Average, ReduceOp
+from byteps.common.gradients.compression import Compressor
+from byteps.common.gradients.exchange_options import ExchangeOptions
+from byteps.common.operations.reduction import Average, ReduceOp
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.tensorflow.accumulation import LocalSums
 from byteps.tensorflow.compression import Compression
 from byteps.tensorflow.errors import with_tensorflow_errors

@@ -8,12 +8,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from byteps.common.call import Call
-from byteps.common.calls import push_pull_call, reduce_call
-from byteps.common.compression import Compressor, check_compression
 from byteps.common.errors import InvalidArgumentError
-from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.reduction import Average, ReduceOp, choose_op
+from byteps.common.gradients.compression import Compressor, check_compression
+from byteps.common.operations.call import Call
+from byteps.common.operations.calls import push_pull_call, reduce_call
+from byteps.common.operations.reduction import Average, ReduceOp, choose_op
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.tensorflow.agreement import after, agreed, described, gate_of
 from byteps.tensorflow.compression import Compression
 from byteps.tensorflow.errors import with_tensorflow_errors

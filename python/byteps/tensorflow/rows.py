@@ -8,12 +8,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from byteps.common.call import Call
-from byteps.common.calls import broadcast_call, gather_call, scatter_call
-from byteps.common.compression import Compressor, check_compression
-from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.reduction import Average, ReduceOp
-from byteps.common.splits import check_has_rows, checked_splits
+from byteps.common.gradients.compression import Compressor, check_compression
+from byteps.common.operations.call import Call
+from byteps.common.operations.calls import broadcast_call, gather_call, scatter_call
+from byteps.common.operations.reduction import Average, ReduceOp
+from byteps.common.operations.splits import check_has_rows, checked_splits
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
 from byteps.tensorflow import compiled, eager, exchange
 from byteps.tensorflow.agreement import after, agreed, described

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from byteps.common import barriers
+from byteps.common.operations import barriers
 from byteps.tensorflow import compiled, graph, kernels
 from byteps.tensorflow.errors import with_tensorflow_errors
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from byteps.common.calls import gather_call
 from byteps.common.errors import InvalidArgumentError
-from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.reduction import Average, ReduceOp, Sum, operation_of
+from byteps.common.operations.calls import gather_call
+from byteps.common.operations.reduction import Average, ReduceOp, Sum, operation_of
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.tensorflow.exchange import as_tensor, named, number, rows
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from byteps.common.process_sets import global_process_set, has_others
-from byteps.common.reduction import Average
+from byteps.common.operations.reduction import Average
+from byteps.common.session.process_sets import global_process_set, has_others
 from byteps.tensorflow.reductions import allreduce
 
 

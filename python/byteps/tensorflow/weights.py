@@ -7,10 +7,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from byteps.common.call import checked_root
-from byteps.common.calls import broadcast_call
 from byteps.common.errors import InvalidArgumentError
-from byteps.common.process_sets import ProcessSet, global_process_set, has_others
+from byteps.common.operations.call import checked_root
+from byteps.common.operations.calls import broadcast_call
+from byteps.common.session.process_sets import ProcessSet, global_process_set, has_others
 from byteps.numpy.weights import check_replicas as check_arrays
 from byteps.tensorflow.agreement import after, agreed, described, gate_of
 from byteps.tensorflow.eager import host_array

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from byteps.common import basics
 from byteps.common.basics import *  # noqa: F403
-from byteps.common.elastic import missing
+from byteps.common.job.elastic import missing
 from byteps.torch import ops
 from byteps.torch.compiled.collectives import register as _register_operations
 from byteps.torch.compiled.push_pull import push_pull_start, push_pull_wait

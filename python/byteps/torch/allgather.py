@@ -9,14 +9,14 @@ from typing import Any
 
 import torch
 
-from byteps.common import default
-from byteps.common.byte_rows import bytes_at
-from byteps.common.call import Call, start
-from byteps.common.calls import gather_call
-from byteps.common.flight import Flight
-from byteps.common.part_frames import heads, parts_of
-from byteps.common.pending import Handle
-from byteps.common.process_sets import ProcessSet, global_process_set
+from byteps.common.operations.byte_rows import bytes_at
+from byteps.common.operations.call import Call, start
+from byteps.common.operations.calls import gather_call
+from byteps.common.operations.part_frames import heads, parts_of
+from byteps.common.session import default
+from byteps.common.session.flight import Flight
+from byteps.common.session.pending import Handle
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
 from byteps.torch.compile_guard import is_compiling
 from byteps.torch.memory import as_bytes, check_one_device, data_type, host_memory

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from byteps.common.call import LINEAR
-from byteps.common.calls import reduce_call
-from byteps.common.pending import Handle
-from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.reduction import ReduceOp, choose_op
+from byteps.common.operations.call import LINEAR
+from byteps.common.operations.calls import reduce_call
+from byteps.common.operations.reduction import ReduceOp, choose_op
+from byteps.common.session.pending import Handle
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.torch.compile_guard import is_compiling
 from byteps.torch.compression import Compression, Compressor
 from byteps.torch.extremes import combined_nonlinearly

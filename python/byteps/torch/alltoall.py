@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
-from byteps.common import default
-from byteps.common.call import Call, start
 from byteps.common.errors import InvalidArgumentError
-from byteps.common.flight import Flight
-from byteps.common.pending import Handle
-from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.splits import checked_splits, sent_rows
+from byteps.common.operations.call import Call, start
+from byteps.common.operations.splits import checked_splits, sent_rows
+from byteps.common.session import default
+from byteps.common.session.flight import Flight
+from byteps.common.session.pending import Handle
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
 from byteps.torch.allgather import received_rows, with_gaps
 from byteps.torch.compile_guard import is_compiling

@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 
-from byteps.common import default
-from byteps.common.call import Call
-from byteps.common.calls import broadcast_call
-from byteps.common.pending import Handle
-from byteps.common.process_sets import ProcessSet, global_process_set
+from byteps.common.operations.call import Call
+from byteps.common.operations.calls import broadcast_call
+from byteps.common.session import default
+from byteps.common.session.pending import Handle
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
 from byteps.torch.compile_guard import is_compiling
 from byteps.torch.submit import apply, exchange, finished

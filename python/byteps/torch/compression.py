@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from byteps.common.compression import Compressor, NoneCompressor
+from byteps.common.gradients.compression import Compressor, NoneCompressor
 
 __all__ = ["BF16Compressor", "Compression", "Compressor", "FP16Compressor", "NoneCompressor"]
 

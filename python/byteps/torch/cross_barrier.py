@@ -24,16 +24,16 @@ from typing import Any, cast
 
 import torch
 
-from byteps.common import default
-from byteps.common.barriers import wait_before_join
-from byteps.common.compression import check_compression
-from byteps.common.default import init, local_rank, local_size, rank, shutdown, size
 from byteps.common.errors import MismatchError
-from byteps.common.exchange_options import ExchangeOptions, check_passes
-from byteps.common.gradient_exchange import Entry, GradientExchange, Question
-from byteps.common.own_name import OptimizerNames
-from byteps.common.updater import Update, Updater
-from byteps.common.usage import NO_GRADIENT
+from byteps.common.gradients.compression import check_compression
+from byteps.common.gradients.exchange_options import ExchangeOptions, check_passes
+from byteps.common.gradients.gradient_exchange import Entry, GradientExchange, Question
+from byteps.common.gradients.own_name import OptimizerNames
+from byteps.common.gradients.updater import Update, Updater
+from byteps.common.gradients.usage import NO_GRADIENT
+from byteps.common.operations.barriers import wait_before_join
+from byteps.common.session import default
+from byteps.common.session.default import init, local_rank, local_size, rank, shutdown, size
 from byteps.torch.compression import Compression, Compressor
 from byteps.torch.forward_hooks import watch_reading
 from byteps.torch.gradient_hooks import watch_gradient

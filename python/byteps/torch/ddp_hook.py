@@ -6,13 +6,13 @@ from typing import Any, cast
 
 import torch
 
-from byteps.common import default
-from byteps.common.call import request_of
-from byteps.common.compression import check_compression
-from byteps.common.exchange_options import ExchangeOptions
-from byteps.common.flight import Flight
-from byteps.common.gradient_exchange import gradient_call
-from byteps.common.session import Session
+from byteps.common.gradients.compression import check_compression
+from byteps.common.gradients.exchange_options import ExchangeOptions
+from byteps.common.gradients.gradient_exchange import gradient_call
+from byteps.common.operations.call import request_of
+from byteps.common.session import default
+from byteps.common.session.flight import Flight
+from byteps.common.session.session import Session
 from byteps.torch.compile_guard import untraced
 from byteps.torch.compression import Compression, Compressor
 from byteps.torch.distributed.flight import FutureFlight, Teller

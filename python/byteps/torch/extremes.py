@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from byteps.common.call import Call
+from byteps.common.operations.call import Call
 from byteps.common.types import Operation
 from byteps.torch.allgather import gathered
 from byteps.torch.submit import apply, exchange, finished

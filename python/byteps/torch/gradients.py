@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from byteps.common.exchange_options import ExchangeOptions
-from byteps.common.gradient_exchange import Entry, Unit
-from byteps.common.own_name import OptimizerNames
-from byteps.common.step_exchange import StepExchange
-from byteps.common.usage import DENSE, NO_GRADIENT
+from byteps.common.gradients.exchange_options import ExchangeOptions
+from byteps.common.gradients.gradient_exchange import Entry, Unit
+from byteps.common.gradients.own_name import OptimizerNames
+from byteps.common.gradients.step_exchange import StepExchange
+from byteps.common.gradients.usage import DENSE, NO_GRADIENT
 from byteps.torch.gradient_hooks import watch_gradient
 from byteps.torch.grouped_allreduce import start_grouped_allreduce
 from byteps.torch.memory import bring

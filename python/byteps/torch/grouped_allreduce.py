@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 
-from byteps.common.call import LINEAR, Call, is_cut, sum_of
-from byteps.common.calls import reduce_call
-from byteps.common.flight import Flight
-from byteps.common.groups import places_by_kind, start_group
-from byteps.common.pending import Handle
-from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.reduction import ReduceOp, choose_op
+from byteps.common.operations.call import LINEAR, Call, is_cut, sum_of
+from byteps.common.operations.calls import reduce_call
+from byteps.common.operations.groups import places_by_kind, start_group
+from byteps.common.operations.reduction import ReduceOp, choose_op
+from byteps.common.session.flight import Flight
+from byteps.common.session.pending import Handle
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.common.types import DataType
 from byteps.torch.compression import Compression, Compressor
 from byteps.torch.extremes import gradient

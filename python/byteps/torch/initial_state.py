@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
-from byteps.common import default
-from byteps.common.barriers import meet
-from byteps.common.call import Call, checked_root
 from byteps.common.errors import InvalidArgumentError
-from byteps.common.objects import broadcast_object, check_objects
-from byteps.common.pending import Handle
-from byteps.common.process_sets import ProcessSet, global_process_set
+from byteps.common.operations.barriers import meet
+from byteps.common.operations.call import Call, checked_root
+from byteps.common.operations.objects import broadcast_object, check_objects
+from byteps.common.session import default
+from byteps.common.session.pending import Handle
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
 from byteps.torch.broadcast import broadcast_async_
 from byteps.torch.memory import check_writable, data_type, describe_tensors

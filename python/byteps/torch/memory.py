@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch.autograd.graph import increment_version
 
-from byteps.common import groups
 from byteps.common.errors import InvalidArgumentError
-from byteps.common.splits import check_has_rows
+from byteps.common.operations import groups
+from byteps.common.operations.splits import check_has_rows
 from byteps.common.types import DataType, Operation
 
 _DATA_TYPES = {

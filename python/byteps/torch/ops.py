@@ -11,11 +11,11 @@ from typing import Any, overload
 
 import torch
 
-from byteps.common import default
-from byteps.common.barriers import barrier, join
-from byteps.common.calls import push_pull_call
-from byteps.common.objects import allgather_object, broadcast_object
-from byteps.common.pending import Handle, Result
+from byteps.common.operations.barriers import barrier, join
+from byteps.common.operations.calls import push_pull_call
+from byteps.common.operations.objects import allgather_object, broadcast_object
+from byteps.common.session import default
+from byteps.common.session.pending import Handle, Result
 from byteps.torch.allgather import (
     allgather,
     allgather_async,

@@ -10,13 +10,14 @@ from typing import Any, cast
 
 import torch
 
-from byteps.common import default, environment
-from byteps.common.call import Call
-from byteps.common.exchange_options import ExchangeOptions, is_whole
-from byteps.common.pending import Handle
-from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.reduction import Average, ReduceOp, operation_of
-from byteps.common.step_exchange import StepExchange
+from byteps.common import environment
+from byteps.common.gradients.exchange_options import ExchangeOptions, is_whole
+from byteps.common.gradients.step_exchange import StepExchange
+from byteps.common.operations.call import Call
+from byteps.common.operations.reduction import Average, ReduceOp, operation_of
+from byteps.common.session import default
+from byteps.common.session.pending import Handle
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.torch.compression import Compression, Compressor
 from byteps.torch.gradient_scalers import let_scalers_wait
 from byteps.torch.gradients import exchange_of_optimizer, watch

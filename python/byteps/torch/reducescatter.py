@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 
-from byteps.common.call import LINEAR, Call, divisor, start
-from byteps.common.calls import scatter_call
-from byteps.common.flight import Flight
-from byteps.common.groups import places_by_kind, start_group
-from byteps.common.pending import Handle
-from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.reduction import Average, ReduceOp
-from byteps.common.splits import rows_of
+from byteps.common.operations.call import LINEAR, Call, divisor, start
+from byteps.common.operations.calls import scatter_call
+from byteps.common.operations.groups import places_by_kind, start_group
+from byteps.common.operations.reduction import Average, ReduceOp
+from byteps.common.operations.splits import rows_of
+from byteps.common.session.flight import Flight
+from byteps.common.session.pending import Handle
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.common.types import DataType, Operation
 from byteps.torch.allgather import gathered, with_gaps
 from byteps.torch.compile_guard import is_compiling

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import torch
 
 from byteps.common.errors import InvalidArgumentError
-from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.replicas import compare, digest
+from byteps.common.operations.replicas import compare, digest
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.torch.memory import host_memory
 
 __all__ = ["check_replicas"]

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from byteps.common import default
 from byteps.common.errors import InvalidArgumentError
+from byteps.common.session import default
 from byteps.torch.memory import data_type
 
 

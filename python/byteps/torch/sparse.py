@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from byteps.common import default
-from byteps.common.call import Call
 from byteps.common.errors import InvalidArgumentError
-from byteps.common.pending import Handle
-from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.reduction import Average, ReduceOp, Sum
+from byteps.common.operations.call import Call
+from byteps.common.operations.reduction import Average, ReduceOp, Sum
+from byteps.common.session import default
+from byteps.common.session.pending import Handle
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
 from byteps.torch.allgather import start_gather_parts
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from byteps.common import default
-from byteps.common.call import Call, divisor, is_cut, start, sum_of
-from byteps.common.flight import Flight
-from byteps.common.pending import Handle
+from byteps.common.operations.call import Call, divisor, is_cut, start, sum_of
+from byteps.common.session import default
+from byteps.common.session.flight import Flight
+from byteps.common.session.pending import Handle
 from byteps.common.types import DataType
 from byteps.torch.memory import (
     check_scalable,

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from byteps.common import default
-from byteps.common.call import Call
-from byteps.common.own_name import OwnName
+from byteps.common.gradients.own_name import OwnName
+from byteps.common.operations.call import Call
+from byteps.common.session import default
 from byteps.common.types import Operation
 from byteps.torch.compile_guard import untraced
 from byteps.torch.ops import allgather, synchronize

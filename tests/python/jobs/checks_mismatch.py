@@ -11,7 +11,7 @@ import torch
 from disagreements import Framework
 
 import byteps.torch as bps
-from byteps.common import names
+from byteps.common.session import names
 
 
 def expect(kind: type[Exception], call: Callable[[], object], *texts: str) -> None:
@@ -108,7 +108,7 @@ def check_device(rank: int, size: int) -> None:
     """A tensor on another device, as another rank would see it: there is none here."""
     if size < 2:
         return
-    from byteps.common import call as calls
+    from byteps.common.operations import call as calls
 
     original = calls.detail_of
     calls.detail_of = lambda call, device: original(call, "cuda" if rank == 0 else device)

@@ -13,7 +13,7 @@ from checks_mismatch import expect
 
 import byteps.numpy
 import byteps.torch as bps
-from byteps.common import default
+from byteps.common.session import default
 
 TYPES = (
     torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.int16,

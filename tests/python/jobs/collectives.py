@@ -15,8 +15,8 @@ import torch.distributed._functional_collectives as functional
 from torch_features import HAS_OPERATIONS, say_what_is_skipped
 
 import byteps.torch as bps
-from byteps.common import default
 from byteps.common.errors import BytepsError, DeadlineError, InvalidArgumentError, MismatchError
+from byteps.common.session import default
 
 PATIENCE_S = 60.0
 TYPES = (

@@ -15,8 +15,8 @@ from collections.abc import Callable
 import numpy as np
 
 import byteps.numpy as bps
-from byteps.common import default
 from byteps.common.errors import BytepsError
+from byteps.common.session import default
 
 THREADS = 64
 

@@ -23,7 +23,7 @@ import torch
 
 import byteps
 import byteps.torch as bps
-from byteps.common import default
+from byteps.common.session import default
 
 PATIENCE_S = 60.0
 PACKAGE = str(Path(byteps.__file__).parent)

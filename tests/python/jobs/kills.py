@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from byteps.common.errors import BytepsError
 from byteps.common.request import Request
-from byteps.common.session import Session
+from byteps.common.session.session import Session
 from byteps.common.types import DataType, Operation
 
 PERIOD = 1024

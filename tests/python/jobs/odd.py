@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from byteps.common.splits import rows_of
+from byteps.common.operations.splits import rows_of
 
 # Below and above the size from which adapters share memory with a framework.
 SHAPES = ((17,), (5001,), (3, 5), (701, 3), (0,), (0, 3))

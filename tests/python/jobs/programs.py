@@ -12,7 +12,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from byteps.common import default
+from byteps.common.session import default
 
 programs = sys.argv[1:]
 for number, line in enumerate(programs):

@@ -7,7 +7,7 @@ import os
 import sys
 
 from byteps.common.request import Request
-from byteps.common.session import Session
+from byteps.common.session.session import Session
 from byteps.common.types import DataType, Operation
 
 COUNT = 1000

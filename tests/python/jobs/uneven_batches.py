@@ -14,8 +14,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import keras_alone  # noqa: F401
 import numpy as np
 
-from byteps.common import default
-from byteps.common.program_errors import error_of
+from byteps.common.programs.program_errors import error_of
+from byteps.common.session import default
 
 ROWS = 8
 

@@ -10,8 +10,8 @@ import jax
 from jax.experimental.sparse import JAXSparse
 
 import byteps.jax as ops
-from byteps.common.call import Call
-from byteps.common.exchange_options import ExchangeOptions
+from byteps.common.gradients.exchange_options import ExchangeOptions
+from byteps.common.operations.call import Call
 from byteps.jax.exchange import start
 from byteps.jax.typed_errors import typed_errors
 from byteps.keras_common.backend import DenseBackend

@@ -10,12 +10,12 @@ from typing import Any
 import torch
 
 import byteps.torch as ops
-from byteps.common import default
-from byteps.common.barriers import meet
-from byteps.common.call import Call
-from byteps.common.exchange_options import ExchangeOptions
-from byteps.common.groups import describe_tensors
-from byteps.common.pending import Handle
+from byteps.common.gradients.exchange_options import ExchangeOptions
+from byteps.common.operations.barriers import meet
+from byteps.common.operations.call import Call
+from byteps.common.operations.groups import describe_tensors
+from byteps.common.session import default
+from byteps.common.session.pending import Handle
 from byteps.common.types import Operation
 from byteps.keras_common.backend import DenseBackend
 from byteps.torch.compile_guard import untraced

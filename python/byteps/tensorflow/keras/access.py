@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from byteps.common.process_sets import ProcessSet, global_process_set
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.keras_common.access import broadcast_variables_with
 from byteps.numpy.memory import Array
 from byteps.tensorflow.keras.which import keras_2

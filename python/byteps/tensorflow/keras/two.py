@@ -7,8 +7,8 @@ from typing import Any
 import tensorflow as tf
 
 import byteps.tensorflow as tensors
-from byteps.common.barriers import barrier, join
-from byteps.common.objects import allgather_object, broadcast_object
+from byteps.common.operations.barriers import barrier, join
+from byteps.common.operations.objects import allgather_object, broadcast_object
 from byteps.keras_common.making import MakesOptimizers
 from byteps.keras_common.on_tensorflow import BACKEND
 from byteps.keras_common.settings import Settings

@@ -15,14 +15,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from byteps.common import default
-from byteps.common.call import Call
-from byteps.common.calls import broadcast_call, gather_call, reduce_call, scatter_call
-from byteps.common.names import scope_of, unnamed, unnamed_number
-from byteps.common.pending import Handle
-from byteps.common.process_sets import registered_number
-from byteps.common.reduction import Average, ReduceOp, Sum
-from byteps.common.splits import rows_of, sent_rows
+from byteps.common.operations.call import Call
+from byteps.common.operations.calls import broadcast_call, gather_call, reduce_call, scatter_call
+from byteps.common.operations.reduction import Average, ReduceOp, Sum
+from byteps.common.operations.splits import rows_of, sent_rows
+from byteps.common.session import default
+from byteps.common.session.names import scope_of, unnamed, unnamed_number
+from byteps.common.session.pending import Handle
+from byteps.common.session.process_sets import registered_number
 from byteps.common.types import Operation
 from byteps.torch.allgather import gather_gradient, start_gather
 from byteps.torch.alltoall import alltoall_call, alltoall_gradient, start_alltoall

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from byteps.common import default
 from byteps.common.errors import InvalidArgumentError
+from byteps.common.session import default
 from byteps.torch.compile_guard import HAS_OPERATIONS
 from byteps.torch.ops import push_pull_async, push_pull_async_inplace
 

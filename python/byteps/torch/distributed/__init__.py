@@ -14,8 +14,8 @@ Example, a script to start with ``bps run -np 2 python script.py``::
 
 from __future__ import annotations
 
-from byteps.common import default
-from byteps.common.launch_environment import tell_libraries
+from byteps.common.job.launch_environment import tell_libraries
+from byteps.common.session import default
 
 
 def init_process_group() -> None:

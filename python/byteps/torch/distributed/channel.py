@@ -21,10 +21,10 @@ from byteps.common.errors import (
     MismatchError,
     PeerLostError,
 )
-from byteps.common.flight import LOOK_AROUND_S, Flight
-from byteps.common.question import Question
 from byteps.common.request import Request, shortened
-from byteps.common.session import Session
+from byteps.common.session.flight import LOOK_AROUND_S, Flight
+from byteps.common.session.question import Question
+from byteps.common.session.session import Session
 from byteps.torch.distributed.flight import FutureFlight, Teller
 
 # Another shape under a name is asked about first, so the calls of a group take turns with few names

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from byteps.common.call import Call, request_of
 from byteps.common.errors import InvalidArgumentError, MismatchError
-from byteps.common.flight import Flight
-from byteps.common.open_operations import OpenOperation
+from byteps.common.operations.call import Call, request_of
 from byteps.common.request import Request
+from byteps.common.session.flight import Flight
+from byteps.common.session.open_operations import OpenOperation
 from byteps.common.types import DataType, Operation
 from byteps.torch.distributed.channel import Channel
 from byteps.torch.distributed.flight import FutureFlight

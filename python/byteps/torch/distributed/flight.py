@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from byteps.common.flight import Flight, Watch
 from byteps.common.request import Request
-from byteps.common.session import Session
+from byteps.common.session.flight import Flight, Watch
+from byteps.common.session.session import Session
 
 
 class FutureFlight(Flight):

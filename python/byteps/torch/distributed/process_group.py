@@ -12,8 +12,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from byteps.common import default
 from byteps.common.errors import InvalidArgumentError
+from byteps.common.session import default
 from byteps.torch.compile_guard import untraced
 from byteps.torch.distributed.channel import Channel, agree_on_token, ranks_of_group
 from byteps.torch.distributed.collectives import Collectives, describe

@@ -18,12 +18,12 @@ from urllib.parse import parse_qsl, urlparse
 
 import torch.distributed as dist
 
-from byteps.common import default
-from byteps.common.byte_rows import bytes_of_root
-from byteps.common.call import Call
 from byteps.common.errors import InvalidArgumentError, PeerLostError
-from byteps.common.launch_environment import own_address, torch_knows_where
-from byteps.common.session import Session
+from byteps.common.job.launch_environment import own_address, torch_knows_where
+from byteps.common.operations.byte_rows import bytes_of_root
+from byteps.common.operations.call import Call
+from byteps.common.session import default
+from byteps.common.session.session import Session
 from byteps.common.types import Operation
 from byteps.torch.distributed.channel import NO_FEWER_RANKS
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 
-from byteps.common import default
-from byteps.common.barriers import ranks_who_meet
-from byteps.common.call import Call
-from byteps.common.compression import check_compression
 from byteps.common.errors import PeerLostError
-from byteps.common.exchange_options import ExchangeOptions
-from byteps.common.own_name import ModelNames
-from byteps.common.step_exchange import StepExchange
+from byteps.common.gradients.compression import check_compression
+from byteps.common.gradients.exchange_options import ExchangeOptions
+from byteps.common.gradients.own_name import ModelNames
+from byteps.common.gradients.step_exchange import StepExchange
+from byteps.common.operations.barriers import ranks_who_meet
+from byteps.common.operations.call import Call
+from byteps.common.session import default
 from byteps.common.types import Operation
 from byteps.torch.compile_guard import untraced
 from byteps.torch.compression import Compression, Compressor

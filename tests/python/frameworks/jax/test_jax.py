@@ -7,7 +7,7 @@ import pytest
 
 
 def test_a_program_holds_all_of_a_call() -> None:
-    from byteps.common.program_exchange import Exchange, exchange_of
+    from byteps.common.programs.program_exchange import Exchange, exchange_of
     from byteps.common.types import Operation
 
     calls = (

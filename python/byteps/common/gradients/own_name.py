@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from byteps.common import default
-from byteps.common.names import numbered
-from byteps.common.process_sets import ProcessSet, global_process_set, registered_number
+from byteps.common.session import default
+from byteps.common.session.names import numbered
+from byteps.common.session.process_sets import ProcessSet, global_process_set, registered_number
 
 
 class OwnName:

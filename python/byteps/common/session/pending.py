@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from byteps.common.errors import BytepsError
 
 if TYPE_CHECKING:
-    from byteps.common.flight import Flight, Receipt
+    from byteps.common.session.flight import Flight, Receipt
 
 Result = TypeVar("Result", covariant=True)
 

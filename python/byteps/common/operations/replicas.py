@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from byteps.common.byte_rows import bytes_at, gather
-from byteps.common.call import Call
 from byteps.common.errors import ReplicasDifferError
-from byteps.common.process_sets import ProcessSet, global_process_set
+from byteps.common.operations.byte_rows import bytes_at, gather
+from byteps.common.operations.call import Call
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
 
 _DIGEST_BYTES = 8

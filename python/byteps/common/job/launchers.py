@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from byteps.common.errors import RefusedError
-from byteps.common.layout import MACHINES_MAX, Layout
+from byteps.common.job.layout import MACHINES_MAX, Layout
 
 _DIGITS_MAX = 9
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from byteps.common import default
-from byteps.common.call import Call, start
 from byteps.common.errors import InvalidArgumentError, PeerLostError
-from byteps.common.flight import Flight
-from byteps.common.pending import Handle
+from byteps.common.operations.call import Call, start
 from byteps.common.request import NAME_PREFIX
+from byteps.common.session import default
+from byteps.common.session.flight import Flight
+from byteps.common.session.pending import Handle
 from byteps.common.types import DataType
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 
-from byteps.common.call import Call
 from byteps.common.errors import InvalidArgumentError
+from byteps.common.operations.call import Call
 
 
 def rows_of(place: int, count: int, rows: int) -> int:

@@ -6,9 +6,9 @@ import math
 import numbers
 from dataclasses import dataclass
 
-from byteps.common.compression import Compressor, check_compression
-from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.reduction import Average, ReduceOp, Sum, operation_of
+from byteps.common.gradients.compression import Compressor, check_compression
+from byteps.common.operations.reduction import Average, ReduceOp, Sum, operation_of
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 
 
 @dataclass(frozen=True)

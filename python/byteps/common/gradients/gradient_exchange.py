@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from byteps.common import default
-from byteps.common.call import Call
 from byteps.common.errors import BytepsError
-from byteps.common.exchange_options import ExchangeOptions, is_whole
-from byteps.common.groups import places_by_kind
-from byteps.common.pending import Handle
-from byteps.common.process_sets import has_others
-from byteps.common.reduction import operation_of
-from byteps.common.usage import NO_GRADIENT, Usage, changed_error, usage_call
+from byteps.common.gradients.exchange_options import ExchangeOptions, is_whole
+from byteps.common.gradients.usage import NO_GRADIENT, Usage, changed_error, usage_call
+from byteps.common.operations.call import Call
+from byteps.common.operations.groups import places_by_kind
+from byteps.common.operations.reduction import operation_of
+from byteps.common.session import default
+from byteps.common.session.pending import Handle
+from byteps.common.session.process_sets import has_others
 
 TOO_MANY_PASSES = (
     "Gradients were computed more than backward_passes_per_step times before call to step(). "
@@ -109,7 +109,7 @@ class Gradients(Protocol[Parameter]):
         """Return what parameters that travel together must have in common: their type."""
 
     def storage(self, parameter: Parameter) -> int:
-        """Return how this rank's gradient is stored; see byteps.common.usage."""
+        """Return how this rank's gradient is stored; see byteps.common.gradients.usage."""
 
     def start(self, unit: Unit[Parameter], name_of: Callable[[str], str]) -> None:
         """Start to exchange the gradients; add what is on its way to `flights`, and set `sent`.

@@ -10,10 +10,10 @@ import json
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from byteps.common import default
-from byteps.common.call import Call, detail_of
-from byteps.common.names import scope_of, unnamed
-from byteps.common.process_sets import ProcessSet, global_process_set, number_of
+from byteps.common.operations.call import Call, detail_of
+from byteps.common.session import default
+from byteps.common.session.names import scope_of, unnamed
+from byteps.common.session.process_sets import ProcessSet, global_process_set, number_of
 from byteps.common.types import Operation
 
 

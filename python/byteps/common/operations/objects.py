@@ -10,11 +10,11 @@ from typing import Any
 
 import cloudpickle
 
-from byteps.common import default
-from byteps.common.byte_rows import bytes_of_root, gather
-from byteps.common.call import Call, checked_root
 from byteps.common.errors import RefusedError
-from byteps.common.process_sets import ProcessSet, global_process_set
+from byteps.common.operations.byte_rows import bytes_of_root, gather
+from byteps.common.operations.call import Call, checked_root
+from byteps.common.session import default
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from byteps.common.errors import BytepsError, MismatchError
-from byteps.common.exchange_options import ExchangeOptions, check_passes
-from byteps.common.gradient_exchange import (
+from byteps.common.gradients.exchange_options import ExchangeOptions, check_passes
+from byteps.common.gradients.gradient_exchange import (
     TOO_MANY_PASSES,
     Entry,
     ExchangeNames,
@@ -14,8 +14,8 @@ from byteps.common.gradient_exchange import (
     Question,
     Unit,
 )
-from byteps.common.reduction import Average
-from byteps.common.usage import NO_GRADIENT
+from byteps.common.gradients.usage import NO_GRADIENT
+from byteps.common.operations.reduction import Average
 
 
 class StepExchange(GradientExchange[Parameter]):

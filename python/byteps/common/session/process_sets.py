@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from byteps.common.errors import InvalidArgumentError
-from byteps.common.flight import Flight
 from byteps.common.request import Request
-from byteps.common.session import Session
+from byteps.common.session.flight import Flight
+from byteps.common.session.session import Session
 from byteps.common.types import DataType, Operation
 
 
@@ -98,12 +98,12 @@ class _Everybody(ProcessSet):
     @property
     def ranks(self) -> list[int]:
         """All ranks, the lowest first; none before `init`."""
-        from byteps.common import default
+        from byteps.common.session import default
 
         return list(range(default.size())) if default.is_initialized() else []
 
     def _registered(self) -> Session:
-        from byteps.common import default
+        from byteps.common.session import default
 
         return default.current()
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from byteps.common.call import Call, checked_root
-from byteps.common.process_sets import ProcessSet, global_process_set
-from byteps.common.reduction import ReduceOp, operation_of
+from byteps.common.operations.call import Call, checked_root
+from byteps.common.operations.reduction import ReduceOp, operation_of
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING
 
-from byteps.common import default
-from byteps.common.call import request_of
-from byteps.common.program_exchange import exchange_of
+from byteps.common.operations.call import request_of
+from byteps.common.programs.program_exchange import exchange_of
+from byteps.common.session import default
 from byteps.common.types import DataType, Operation
 
 if TYPE_CHECKING:

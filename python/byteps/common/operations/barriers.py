@@ -5,11 +5,11 @@ from __future__ import annotations
 import weakref
 from typing import Protocol, cast
 
-from byteps.common import default
-from byteps.common.call import Call, start
-from byteps.common.flight import Flight
-from byteps.common.pending import Handle
-from byteps.common.process_sets import ProcessSet, global_process_set
+from byteps.common.operations.call import Call, start
+from byteps.common.session import default
+from byteps.common.session.flight import Flight
+from byteps.common.session.pending import Handle
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.common.types import DataType, Operation
 
 

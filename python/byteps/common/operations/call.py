@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from byteps.common import default
 from byteps.common.errors import InvalidArgumentError
-from byteps.common.flight import Flight
-from byteps.common.names import check_name, scope_of
-from byteps.common.pending import Handle
-from byteps.common.process_sets import ProcessSet, global_process_set, number_of
 from byteps.common.request import Request
-from byteps.common.session import Session
+from byteps.common.session import default
+from byteps.common.session.flight import Flight
+from byteps.common.session.names import check_name, scope_of
+from byteps.common.session.pending import Handle
+from byteps.common.session.process_sets import ProcessSet, global_process_set, number_of
+from byteps.common.session.session import Session
 from byteps.common.types import DataType, Operation
 
 LINEAR = (Operation.AVERAGE, Operation.SUM)

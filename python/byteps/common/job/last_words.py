@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from types import TracebackType
 
-from byteps.common.shown_error import is_of_the_job, shown
+from byteps.common.job.shown_error import is_of_the_job, shown
 
 LENGTH_MAX = 1000
 

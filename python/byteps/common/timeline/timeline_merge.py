@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-from byteps.common.timeline import PIECE_CATEGORY
+from byteps.common.timeline.timeline import PIECE_CATEGORY
 
 Event = dict[str, Any]
 Key = TypeVar("Key", bound=Hashable)

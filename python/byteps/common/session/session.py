@@ -17,14 +17,20 @@ from byteps.common.errors import (
     OutOfStepError,
     ShutdownError,
 )
-from byteps.common.launched import Launched
-from byteps.common.names import GivenNames, UnnamedCalls, check_name, is_usage_name, scope_of
-from byteps.common.open_operations import OpenOperation, OpenOperations
-from byteps.common.opening import open_native
+from byteps.common.job.launched import Launched
 from byteps.common.request import NAME_PREFIX, Request, shortened
-from byteps.common.shared_memory import SharedMemory
-from byteps.common.submissions import SubmissionGroup
-from byteps.common.timeline import Entry, Recorder, Timeline
+from byteps.common.session.names import (
+    GivenNames,
+    UnnamedCalls,
+    check_name,
+    is_usage_name,
+    scope_of,
+)
+from byteps.common.session.open_operations import OpenOperation, OpenOperations
+from byteps.common.session.opening import open_native
+from byteps.common.session.shared_memory import SharedMemory
+from byteps.common.session.submissions import SubmissionGroup
+from byteps.common.timeline.timeline import Entry, Recorder, Timeline
 
 if TYPE_CHECKING:
     from byteps import _core

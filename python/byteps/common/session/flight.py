@@ -10,9 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from byteps.common.errors import BytepsError, DeadlineError
-from byteps.common.open_operations import OpenOperation
 from byteps.common.request import Request
-from byteps.common.session import Session
+from byteps.common.session.open_operations import OpenOperation
+from byteps.common.session.session import Session
 
 if TYPE_CHECKING:
     from byteps import _core

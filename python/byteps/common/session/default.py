@@ -12,12 +12,12 @@ from weakref import WeakKeyDictionary
 
 from byteps.common import environment
 from byteps.common.errors import InvalidArgumentError, NotInitializedError
-from byteps.common.last_words import LastWords
-from byteps.common.own_services import OwnServices
-from byteps.common.pending import PendingTable
-from byteps.common.process_sets import ProcessSet, ProcessSets
-from byteps.common.session import Session
-from byteps.common.timeline import Timeline, Trace, file_of_rank
+from byteps.common.job.last_words import LastWords
+from byteps.common.job.own_services import OwnServices
+from byteps.common.session.pending import PendingTable
+from byteps.common.session.process_sets import ProcessSet, ProcessSets
+from byteps.common.session.session import Session
+from byteps.common.timeline.timeline import Timeline, Trace, file_of_rank
 
 _LOG = logging.getLogger("byteps")
 

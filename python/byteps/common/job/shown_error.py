@@ -9,7 +9,7 @@ from types import TracebackType
 from byteps.common import errors
 from byteps.common.errors import BytepsError, InternalError
 
-_PACKAGE = f"{Path(__file__).resolve().parent.parent}/"
+_PACKAGE = f"{Path(__file__).resolve().parents[2]}/"
 _LIBRARIES = ("/site-packages/", "/dist-packages/")
 # C++ code that has called Python raises a RuntimeError with the name and text of the error, and
 # then lists the frames of the thread that it was raised on.

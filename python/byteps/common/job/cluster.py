@@ -11,8 +11,8 @@ import hashlib
 from dataclasses import dataclass, field
 
 from byteps.common.errors import InvalidArgumentError, RefusedError
-from byteps.common.launch_environment import LOOPBACK
-from byteps.common.launchers import (
+from byteps.common.job.launch_environment import LOOPBACK
+from byteps.common.job.launchers import (
     LAUNCHERS,
     Environment,
     Launcher,
@@ -21,7 +21,7 @@ from byteps.common.launchers import (
     number_of,
     refused,
 )
-from byteps.common.layout import LOCAL_SIZE_VARIABLE, LOCAL_SIZES_VARIABLE, Layout, told_sizes
+from byteps.common.job.layout import LOCAL_SIZE_VARIABLE, LOCAL_SIZES_VARIABLE, Layout, told_sizes
 
 SERVERS_VARIABLE = "BYTEPS_SERVERS"
 LOCAL_REDUCE_VARIABLE = "BYTEPS_LOCAL_REDUCE"

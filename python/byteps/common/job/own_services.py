@@ -20,9 +20,9 @@ import sys
 import threading
 from pathlib import Path
 
-from byteps.common.cluster import Job, described_job
 from byteps.common.errors import RefusedError, UnavailableError
-from byteps.common.launch_environment import LOOPBACK
+from byteps.common.job.cluster import Job, described_job
+from byteps.common.job.launch_environment import LOOPBACK
 
 JOINED = b"joined\n"
 _STAY_S = 5.0
@@ -159,7 +159,7 @@ def _start_guard(job: Job) -> subprocess.Popen[bytes]:
         "servers": job.servers,
         "listen": _own_name(job),
     }
-    package = str(Path(__file__).resolve().parents[2])
+    package = str(Path(__file__).resolve().parents[3])
     paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}
     try:

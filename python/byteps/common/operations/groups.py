@@ -6,10 +6,10 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
-from byteps.common import default
-from byteps.common.call import Call, request_of
-from byteps.common.flight import Chain, Flight
-from byteps.common.pending import Handle
+from byteps.common.operations.call import Call, request_of
+from byteps.common.session import default
+from byteps.common.session.flight import Chain, Flight
+from byteps.common.session.pending import Handle
 from byteps.common.types import DataType
 
 Kind = TypeVar("Kind", bound=Hashable)

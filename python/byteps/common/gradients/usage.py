@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from byteps.common import default
-from byteps.common.byte_rows import start_combining
-from byteps.common.call import Call
 from byteps.common.errors import InvalidArgumentError
-from byteps.common.names import usage_name
-from byteps.common.process_sets import ProcessSet, global_process_set
+from byteps.common.operations.byte_rows import start_combining
+from byteps.common.operations.call import Call
+from byteps.common.session import default
+from byteps.common.session.names import usage_name
+from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
 
 # How a gradient is stored: not at all, dense, or sparse, where the number of sparse dimensions is

@@ -1,0 +1,1 @@
+"""The job around this process: which one it is, under which launcher, and how the process ends."""

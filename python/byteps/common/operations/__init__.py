@@ -1,0 +1,1 @@
+"""What users ask for, as operations: a call for each family, and what takes several steps."""

@@ -1,0 +1,1 @@
+"""Operations in compiled programs of frameworks, for which no Python code waits."""

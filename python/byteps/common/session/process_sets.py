@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from byteps.common.errors import InvalidArgumentError
+from byteps.common.errors import InvalidArgumentError, NotInitializedError
 from byteps.common.request import Request
 from byteps.common.session.flight import Flight
 from byteps.common.session.session import Session
@@ -89,7 +89,7 @@ class ProcessSet:
 
 
 class _Everybody(ProcessSet):
-    """All ranks of whatever job the process is in."""
+    """All ranks of whatever job the process is in: every session registers this set first."""
 
     def __init__(self) -> None:
         super().__init__([])
@@ -98,14 +98,12 @@ class _Everybody(ProcessSet):
     @property
     def ranks(self) -> list[int]:
         """All ranks, the lowest first; none before `init`."""
-        from byteps.common.session import default
-
-        return list(range(default.size())) if default.is_initialized() else []
+        return [] if self._session is None else list(range(self._session.size))
 
     def _registered(self) -> Session:
-        from byteps.common.session import default
-
-        return default.current()
+        if self._session is None:
+            raise NotInitializedError
+        return self._session
 
     def in_words(self) -> str:
         """Return what texts call the set."""
@@ -142,6 +140,7 @@ class ProcessSets:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        global_process_set._session = session
         self._sets: dict[int, _Registered] = {}  # by id
         self._changes = 0
         self._next_number = 1
@@ -219,6 +218,7 @@ class ProcessSets:
         for registered in self._sets.values():
             registered.drop()
         self._sets.clear()
+        global_process_set._session = None
 
     def _agree(self, detail: str) -> None:
         """Block until all ranks make the same change; raise MismatchError on all if they do not."""

@@ -16,7 +16,7 @@ class Backend(Protocol):
 
     @property
     def ops(self) -> ModuleType:
-        """The module of byteps for the framework: byteps.jax, ..."""
+        """The module with the operations of byteps on tensors of the framework."""
 
     @property
     def compression(self) -> Any:

@@ -1,5 +1,5 @@
 """Keras 3 on TensorFlow."""
 
-from byteps.keras_common.on_tensorflow import BACKEND
+from byteps.tensorflow.keras_backend import BACKEND
 
 __all__ = ["BACKEND"]

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import tensorflow as tf
 
 from byteps.keras_common.combining import combined
-from byteps.keras_common.on_tensorflow import BACKEND
 from byteps.keras_common.settings import OptimizerPart, Settings
 from byteps.tensorflow.accumulation import LocalSums
+from byteps.tensorflow.keras_backend import BACKEND
 
 Pairs = list[tuple[Any, Any]]
 

@@ -6,18 +6,18 @@ from typing import Any
 
 import tensorflow as tf
 
-import byteps.tensorflow as tensors
 from byteps.common.operations.barriers import barrier, join
 from byteps.common.operations.objects import allgather_object, broadcast_object
 from byteps.keras_common.making import MakesOptimizers
-from byteps.keras_common.on_tensorflow import BACKEND
 from byteps.keras_common.settings import Settings
 from byteps.keras_common.subclass import is_distributed, subclass
 from byteps.keras_common.values import Values
-from byteps.tensorflow import broadcast_global_variables
+from byteps.tensorflow import ops
 from byteps.tensorflow.keras import callbacks
 from byteps.tensorflow.keras.access import KERAS_2, broadcast_variables, keras
 from byteps.tensorflow.keras.distributed import Distributed
+from byteps.tensorflow.keras_backend import BACKEND
+from byteps.tensorflow.weights import broadcast_global_variables
 
 __all__ = [
     "allgather_object",
@@ -37,7 +37,7 @@ def _tensor_of(value: Any) -> Any:
     return tf.convert_to_tensor(value) if tf.is_tensor(value) else None
 
 
-_VALUES = Values(tensors, _tensor_of, tf.convert_to_tensor)
+_VALUES = Values(ops, _tensor_of, tf.convert_to_tensor)
 allgather = _VALUES.allgather
 allreduce = _VALUES.allreduce
 alltoall = _VALUES.alltoall

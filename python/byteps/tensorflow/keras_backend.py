@@ -1,4 +1,4 @@
-"""Keras on TensorFlow, of either version."""
+"""What Keras on TensorFlow, of either version, needs of this adapter (keras_common/backend.py)."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import Any
 
 import tensorflow as tf
 
-import byteps.tensorflow as ops
 from byteps.common.gradients.exchange_options import ExchangeOptions
 from byteps.common.operations.call import Call
 from byteps.common.programs.program_errors import error_of
+from byteps.tensorflow import ops
+from byteps.tensorflow.compression import Compression
 from byteps.tensorflow.errors import tensorflow_error
 from byteps.tensorflow.named_gradients import combine_named
 
 
 class _TensorFlow:
     ops = ops
-    compression = ops.Compression
+    compression = Compression
 
     def is_tensor(self, value: Any) -> bool:
         return isinstance(value, (tf.Tensor, tf.IndexedSlices))

@@ -39,7 +39,7 @@ def what_is_missing(framework: str) -> str:
     """Return why whole jobs with a framework cannot run here; empty when they can."""
     script = (
         f"import byteps._core, {framework}\n"
-        "from byteps.common.job.programs import find_program\n"
+        "from byteps.common.job.executables import find_program\n"
         "find_program('server'), find_program('scheduler')"
     )
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}

@@ -23,10 +23,10 @@ def test_the_cause_counts_although_those_who_hear_of_it_end_first(lasting, tmp_p
     worker = f"[ $BYTEPS_LOCAL_RANK = 0 ] && exec sleep 1000; {worker}"
     script = (
         "import os\n"
-        "from byteps.cli import supervisor, suspects\n"
+        "from byteps.cli import supervisor, first_cause\n"
         "from byteps.cli.local_job import local_job\n"
-        "suspects._WINDOW_S = 1.0\n"
-        f"suspects._WINDOW_OF_THOSE_WHO_HEARD_S = {LIMIT_S}\n"
+        "first_cause._WINDOW_S = 1.0\n"
+        f"first_cause._WINDOW_OF_THOSE_WHO_HEARD_S = {LIMIT_S}\n"
         f"job = local_job(2, 1, ['sh', '-c', '{worker}'], os.environ)\n"
         "print(supervisor.Supervisor(job, grace_s=60, prefixed=True).run().exit_code)"
     )
@@ -47,9 +47,9 @@ def test_the_last_line_names_who_raised_and_not_who_heard_of_it(lasting, tmp_pat
     )
     script = (
         "import os, sys\n"
-        "from byteps.cli import supervisor, suspects\n"
+        "from byteps.cli import supervisor, first_cause\n"
         "from byteps.cli.local_job import local_job\n"
-        f"suspects._WINDOW_OF_THOSE_WHO_HEARD_S = {LIMIT_S}\n"
+        f"first_cause._WINDOW_OF_THOSE_WHO_HEARD_S = {LIMIT_S}\n"
         f"job = local_job(2, 0, ['sh', '-c', {worker!r}], os.environ)\n"
         "sys.exit(supervisor.Supervisor(job, grace_s=60, prefixed=True).run().exit_code)"
     )

@@ -18,7 +18,7 @@ import pytest
 from fake_core import FakeSession, Opening
 
 from byteps.common import environment, errors
-from byteps.common.job import launch_environment, programs
+from byteps.common.job import executables, launch_environment
 from byteps.common.request import Request
 from byteps.common.session import default
 from byteps.common.session.names import UNNAMED_CALLS_AT_ONCE, UnnamedCalls, usage_name
@@ -204,7 +204,7 @@ def test_unnamed_calls_that_not_all_ranks_made_do_not_count() -> None:
 def test_a_missing_program_says_where_it_was_expected(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("BYTEPS_PROGRAM_DIR", str(tmp_path))
     with pytest.raises(errors.UnavailableError, match=str(tmp_path)):
-        programs.find_program("server")
+        executables.find_program("server")
 
 
 def test_no_error_opening_reaches_the_caller_as_it_is(core, monkeypatch) -> None:

@@ -11,7 +11,7 @@ from byteps.common.errors import InvalidArgumentError, MismatchError, PeerLostEr
 from byteps.common.gradients.compression import NoneCompressor
 from byteps.common.gradients.exchange_options import ExchangeOptions
 from byteps.common.gradients.gradient_exchange import GradientExchange
-from byteps.common.gradients.own_name import ModelNames, OptimizerNames
+from byteps.common.gradients.object_names import ModelNames, OptimizerNames
 from byteps.common.gradients.step_exchange import StepExchange
 from byteps.common.operations.byte_rows import address_of
 from byteps.common.operations.call import start

@@ -17,14 +17,14 @@ from byteps.common.errors import (
 from byteps.common.gradients import usage
 from byteps.common.gradients.compression import NoneCompressor
 from byteps.common.gradients.exchange_options import ExchangeOptions, check_passes, is_whole
-from byteps.common.job import last_words, own_services
+from byteps.common.job import exit_reason, own_services
 from byteps.common.job.cluster import (
     Job,
     described_job,
     port_of,
     servers_needed,
 )
-from byteps.common.job.last_words import LastWords
+from byteps.common.job.exit_reason import ExitReason
 from byteps.common.job.launchers import number_of
 from byteps.common.operations import calls, reduction, replicas, splits
 from byteps.common.operations.call import (
@@ -299,35 +299,35 @@ def test_most_ranks_are_taken_to_be_right() -> None:
     assert "ranks 0, 1, 2, 3, 4, 5, 6, 7 have" in said(*[b"x"] * 8, b"y")
 
 
-# Last words.
+# The reason of an exit.
 
 
-def test_last_words_are_one_line_of_bounded_length(monkeypatch) -> None:
+def test_the_reason_of_an_exit_is_one_line_of_bounded_length(monkeypatch) -> None:
     monkeypatch.setattr(sys, "excepthook", lambda *_: None)
     told: list[str] = []
-    words = LastWords(told.append)
-    words.begin()
-    words.begin()
-    assert not words.were_said
+    reason = ExitReason(told.append)
+    reason.begin()
+    reason.begin()
+    assert not reason.was_said
     sys.excepthook(ValueError, ValueError("a\n b  c"), None)
     sys.excepthook(ValueError, ValueError(), None)
     sys.excepthook(ValueError, ValueError("x" * 2000), None)
     assert told[:2] == ["ValueError: a b c", "ValueError"]
-    assert len(told[2]) == last_words.LENGTH_MAX
-    assert words.were_said
-    words.end()
-    words.end()
+    assert len(told[2]) == exit_reason.LENGTH_MAX
+    assert reason.was_said
+    reason.end()
+    reason.end()
     sys.excepthook(ValueError, ValueError("later"), None)
     assert len(told) == 3
 
 
 def test_a_hook_that_was_set_later_stays(monkeypatch) -> None:
     monkeypatch.setattr(sys, "excepthook", lambda *_: None)
-    words = LastWords(lambda _: None)
-    words.begin()
+    reason = ExitReason(lambda _: None)
+    reason.begin()
     later = lambda *_: None  # noqa: E731
     monkeypatch.setattr(sys, "excepthook", later)
-    words.end()
+    reason.end()
     assert sys.excepthook is later
 
 

@@ -257,7 +257,7 @@ def test_a_scheduler_is_told_from_another_program(environment) -> None:
         "DMLC_NUM_SERVER": "1",
         "BYTEPS_LOG_LEVEL": "info",
     }
-    script = "from byteps.common.job.programs import exec_program; exec_program('scheduler')"
+    script = "from byteps.common.job.executables import exec_program; exec_program('scheduler')"
     scheduler = subprocess.Popen(
         [sys.executable, "-c", script],
         env=environment | job,

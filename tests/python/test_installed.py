@@ -22,7 +22,7 @@ print(json.dumps(sorted({line.split()[-1] for line in maps if "libbyteps" in lin
 """
 PROGRAMS = """
 import json
-from byteps.common.job.programs import PROGRAM_BY_ROLE, find_program
+from byteps.common.job.executables import PROGRAM_BY_ROLE, find_program
 print(json.dumps([str(find_program(role)) for role in PROGRAM_BY_ROLE]))
 """
 

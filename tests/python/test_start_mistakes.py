@@ -72,7 +72,7 @@ class Job:
         }
 
     def start(self, role: str, *before: str, **told: str) -> subprocess.Popen[str]:
-        script = f"from byteps.common.job.programs import exec_program; exec_program('{role}')"
+        script = f"from byteps.common.job.executables import exec_program; exec_program('{role}')"
         command = [sys.executable, "-c", script]
         if role == "worker":
             command = [sys.executable, str(JOBS / "small.py")]

@@ -42,7 +42,7 @@ def test_an_interrupted_init_leaves_nobody_in_the_job(environment, tmp_path, pau
 
 def test_a_server_without_descriptors_for_its_shards_says_so(environment) -> None:
     # Enough for itself and its connections, but not for eight shards.
-    script = "from byteps.common.job.programs import exec_program; exec_program('server')"
+    script = "from byteps.common.job.executables import exec_program; exec_program('server')"
     command = f'ulimit -n 12; exec {sys.executable} -c "{script}"'
     settings = {"DMLC_PS_ROOT_URI": "127.0.0.1", "DMLC_PS_ROOT_PORT": "9", "DMLC_NUM_WORKER": "1"}
     settings |= {"DMLC_NUM_SERVER": "1", "BYTEPS_SERVER_SHARDS": "8", "BYTEPS_START_TIMEOUT": "1"}
@@ -94,7 +94,7 @@ def test_one_of_several_processes_of_mpirun_does_not_train_alone(environment) ->
 
 @pytest.mark.parametrize("role", ["scheduler", "server"])
 def test_a_job_without_a_secret_can_be_forbidden(environment, role) -> None:
-    script = f"from byteps.common.job.programs import exec_program; exec_program('{role}')"
+    script = f"from byteps.common.job.executables import exec_program; exec_program('{role}')"
     settings = {"DMLC_PS_ROOT_URI": "192.0.2.1", "DMLC_PS_ROOT_PORT": "9", "DMLC_NUM_WORKER": "1"}
     settings |= {"DMLC_NUM_SERVER": "1", "DMLC_ROLE": role, "BYTEPS_REQUIRE_SECRET": "1"}
     ended = subprocess.run(
@@ -113,7 +113,7 @@ def test_a_job_without_a_secret_can_be_forbidden(environment, role) -> None:
 
 @pytest.mark.parametrize(("secret", "warnings"), [("", 1), ("of this job", 0)])
 def test_a_job_without_a_secret_that_others_can_reach_warns(environment, secret, warnings) -> None:
-    script = "from byteps.common.job.programs import exec_program; exec_program('scheduler')"
+    script = "from byteps.common.job.executables import exec_program; exec_program('scheduler')"
     settings = {"DMLC_PS_ROOT_URI": "0.0.0.0", "DMLC_PS_ROOT_PORT": str(free_ports(1)[0])}
     settings |= {"DMLC_NUM_WORKER": "1", "DMLC_NUM_SERVER": "1", "BYTEPS_FORCE_DISTRIBUTED": "1"}
     settings |= {"DMLC_ROLE": "scheduler", "BYTEPS_START_TIMEOUT": "1", "BYTEPS_JOB_SECRET": secret}

@@ -37,7 +37,7 @@ class Job:
         }
 
     def start(self, role: str, *arguments: str, **told: str) -> subprocess.Popen[str]:
-        script = f"from byteps.common.job.programs import exec_program; exec_program('{role}')"
+        script = f"from byteps.common.job.executables import exec_program; exec_program('{role}')"
         command = [sys.executable, PROGRAM] if role == "worker" else [sys.executable, "-c", script]
         return subprocess.Popen(
             [*command, *arguments],

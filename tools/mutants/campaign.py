@@ -98,7 +98,7 @@ AREAS = (
             "test_job_config.py",
             "test_lost_processes.py",
             "test_output.py",
-            "test_suspects.py",
+            "test_first_cause.py",
             "test_causes.py",
             "test_local_job.py",
             "test_waiting.py",

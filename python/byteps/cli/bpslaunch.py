@@ -23,6 +23,7 @@ from byteps.cli.supervisor import Supervisor
 from byteps.common import environment as settings
 from byteps.common.errors import BytepsError
 from byteps.common.job.cluster import MIN_WORKERS_VARIABLE, servers_needed
+from byteps.common.job.executables import exec_program
 from byteps.common.job.launchers import number_of
 from byteps.common.job.layout import (
     LOCAL_SIZE_MAX,
@@ -30,7 +31,6 @@ from byteps.common.job.layout import (
     LOCAL_SIZES_VARIABLE,
     told_sizes,
 )
-from byteps.common.job.programs import exec_program
 
 ROLES = ("worker", "server", "scheduler")
 _JOB_VARIABLES = ("DMLC_NUM_WORKER", "DMLC_NUM_SERVER", "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT")

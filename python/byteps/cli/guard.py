@@ -4,7 +4,7 @@ Four means, because none is enough alone. Every child asks the kernel to be kill
 launcher dies. Every process of a job carries a marker in its environment, so that descendants are
 found wherever they went. A watchdog process holds a pipe that closes when the launcher dies, and
 then kills all that carry the marker. Those that have dropped it are found while the launcher lives,
-because they become its children when their parents end (adopted.py).
+because they become its children when their parents end (orphans.py).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Sequence
 
 from byteps.cli.children import ProcessSpec
-from byteps.common.job.programs import find_program
+from byteps.common.job.executables import find_program
 
 _LIMIT_S = 30
 

@@ -11,9 +11,9 @@ from byteps.cli.children import NOTICES_VARIABLE, ProcessSpec
 from byteps.cli.cores import bound
 from byteps.cli.supervisor import Supervisor
 from byteps.common.job.cluster import MIN_WORKERS_VARIABLE
+from byteps.common.job.executables import find_program
 from byteps.common.job.launch_environment import LOOPBACK
 from byteps.common.job.layout import LOCAL_SIZES_VARIABLE
-from byteps.common.job.programs import find_program
 
 # What an outer job may have left in the environment and would mislead this one.
 NOT_INHERITED = (

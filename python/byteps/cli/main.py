@@ -20,7 +20,7 @@ from byteps.cli.output import open_standard_descriptors
 from byteps.cli.top import top as show_top
 from byteps.common import environment
 from byteps.common.errors import BytepsError
-from byteps.common.job.programs import exec_program
+from byteps.common.job.executables import exec_program
 from byteps.common.timeline.timeline_merge import merge
 
 app = typer.Typer(

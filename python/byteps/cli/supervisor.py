@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from byteps.cli import guard
-from byteps.cli.adopted import Adopted
 from byteps.cli.children import (
     Child,
     ExitNotices,
@@ -25,11 +24,12 @@ from byteps.cli.children import (
     start_child,
     why_not_started,
 )
+from byteps.cli.first_cause import FirstCause
 from byteps.cli.lost_processes import Action, Loss, LossJudge, LossPolicy
+from byteps.cli.orphans import Orphans
 from byteps.cli.output import Output, Outputs, may_read_input
 from byteps.cli.output_files import OutputFiles
 from byteps.cli.signals import signals_as_events
-from byteps.cli.suspects import Suspects
 
 _DRAIN_LIMIT_S = 10.0
 # The same when the scheduler has ended in order: it has told all servers that it knew.
@@ -94,12 +94,12 @@ class Supervisor:
         self._policy = policy or LossPolicy()
         self._judge_of_losses = LossJudge(self._policy)
         self._notices = ExitNotices()
-        self._adopted = Adopted()
+        self._orphans = Orphans()
         self._watchdog: int | None = None
         self._before_exec = guard.die_with_launcher()
         self._children: list[Child] = []
         self._outcome = Outcome()
-        self._suspects = Suspects()
+        self._first_cause = FirstCause()
         self._restarts: list[tuple[float, int]] = []  # when, and which of the specs
         self._ending = False
         self._ending_by_signal = False
@@ -112,7 +112,7 @@ class Supervisor:
 
     def run(self) -> Outcome:
         """Start everything, wait for the end, leave nothing behind."""
-        self._adopted.begin()
+        self._orphans.begin()
         watchdog = guard.Watchdog(self._marker)
         self._watchdog = watchdog.process
         with signals_as_events(self._selector, self._on_signals):
@@ -237,7 +237,7 @@ class Supervisor:
                 return
             self._listen()
             self._handle_events(self._selector.select(self._time_left()))
-        if self._suspects:
+        if self._first_cause:
             self._judge(killed_only=False)
 
     def _listen(self, to_all: bool = False) -> None:
@@ -283,7 +283,7 @@ class Supervisor:
         elif not self._ending:
             if child.process.stderr is not None:
                 self._outputs.read_rest(child.process.stderr.fileno())
-            self._suspects.add(child, time.monotonic())
+            self._first_cause.add(child, time.monotonic())
 
     def _tell_agents_of_exits(self, ended: Child) -> None:
         if ended.status == 0:
@@ -309,13 +309,13 @@ class Supervisor:
 
     def _judge(self, killed_only: bool) -> None:
         """React to losses, the most likely cause first."""
-        ready = self._suspects.in_order(killed_only)
+        ready = self._first_cause.in_order(killed_only)
         # One that ends the job makes the others unimportant.
         ends = [c for c in ready if self._judge_of_losses.judge(self._loss(c)).action == Action.END]
         for child in ends[:1] or ready:
             if self._ending:
                 return
-            self._suspects.remove(child)
+            self._first_cause.remove(child)
             self._react(child)
 
     def _loss(self, child: Child) -> Loss:
@@ -383,7 +383,7 @@ class Supervisor:
 
     def _end(self, number: int, only_workers: bool) -> None:
         self._ending = True
-        self._suspects.clear()
+        self._first_cause.clear()
         self._restarts.clear()
         self._drain_until = None
         if os.environ.get("BYTEPS_LOG_LEVEL", "").strip().lower() not in _TALKATIVE:
@@ -397,7 +397,7 @@ class Supervisor:
 
     def _on_signals(self, numbers: bytes) -> None:
         if signal.SIGCHLD in numbers:
-            self._adopted.reap(self._own_processes())
+            self._orphans.reap(self._own_processes())
         for number in numbers:
             self.pass_signal(number)
 
@@ -423,7 +423,7 @@ class Supervisor:
 
     def _handle_deadlines(self) -> None:
         now = time.monotonic()
-        judge_at = self._suspects.judge_at
+        judge_at = self._first_cause.judge_at
         if judge_at is not None and now >= judge_at:
             self._judge(killed_only=False)
             self._look_for_the_end()
@@ -450,7 +450,11 @@ class Supervisor:
 
     def _time_left(self) -> float | None:
         """Return the time to the next deadline; None when only events count."""
-        candidates = [self._suspects.judge_at, self._drain_until, self._give_up_at or self._kill_at]
+        candidates = [
+            self._first_cause.judge_at,
+            self._drain_until,
+            self._give_up_at or self._kill_at,
+        ]
         candidates.append(self._outputs.show_at)
         times = [moment for moment in candidates if moment is not None]
         times += [moment for moment, _ in self._restarts]
@@ -471,7 +475,7 @@ class Supervisor:
                 self._selector.unregister(child.descriptor)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.process.wait(_AFTER_KILL_LIMIT_S)
-        self._adopted.end(self._own_processes())
+        self._orphans.end(self._own_processes())
         self._handle_output(lambda: self._outputs.is_fed, _LAST_OUTPUT_LIMIT_S)
         self._outputs.end()
         # Whoever has paused the output wants to see its end. A signal says that nobody does.

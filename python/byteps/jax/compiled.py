@@ -19,8 +19,8 @@ from byteps.common.session import default
 from byteps.common.session.process_sets import ProcessSet
 from byteps.common.types import Operation, moved_as, moved_detail
 from byteps.jax.concurrent import concurrent
+from byteps.jax.kept_memory import keep_memory
 from byteps.jax.primitive import exchange
-from byteps.jax.together import together
 from byteps.jax.xla import next_number
 
 _GATE = jax.ShapeDtypeStruct((), jnp.uint32)
@@ -51,7 +51,7 @@ def exchange_all(
     ]
     results = [one.result for one in started]
     if len(started) > 1:
-        results = together([one.sent for one in started], results)
+        results = keep_memory([one.sent for one in started], results)
     return [one.finish(result) for one, result in zip(started, results, strict=True)]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import keras
 
 from byteps.keras.distributed import Distributed
-from byteps.keras_common.making import MakesOptimizers
+from byteps.keras_common.optimizers import MakesOptimizers
 from byteps.keras_common.settings import Settings
 from byteps.keras_common.subclass import is_distributed, subclass
 
@@ -21,9 +21,9 @@ from byteps.keras_common.subclass import is_distributed, subclass
 def _distributed_with(optimizer: Any, settings: Settings, trained: Any) -> Any:
     """Return a distributed optimizer that has the state of `optimizer`."""
     if "tf_keras" in sys.modules:
-        two = importlib.import_module("byteps.tensorflow.keras.two")
-        if two.is_of_keras_2(optimizer):
-            return two.distributed_with(optimizer, settings, trained)
+        keras2 = importlib.import_module("byteps.tensorflow.keras.keras2")
+        if keras2.is_of_keras_2(optimizer):
+            return keras2.distributed_with(optimizer, settings, trained)
     if not isinstance(optimizer, keras.optimizers.Optimizer):
         raise ValueError(
             f"DistributedOptimizer takes an optimizer of Keras 3; this is a "

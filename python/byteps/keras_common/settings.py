@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from byteps.common.gradients.exchange_options import ExchangeOptions, is_whole
-from byteps.common.gradients.own_name import OptimizerNames
+from byteps.common.gradients.object_names import OptimizerNames
 from byteps.common.session.process_sets import has_others
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from byteps.common import environment
 from byteps.common.gradients.exchange_options import ExchangeOptions, is_whole
 from byteps.common.gradients.gradient_exchange import gradient_call
-from byteps.common.gradients.own_name import OptimizerNames
+from byteps.common.gradients.object_names import OptimizerNames
 from byteps.common.session.process_sets import has_others
 from byteps.mxnet.arrays import Array, classic, exchange_group, exchange_in_place
 

@@ -5,6 +5,6 @@ The commands ``bps server`` and ``bps scheduler`` do the same.
 """
 
 from byteps.common.environment import role
-from byteps.common.job.programs import exec_program
+from byteps.common.job.executables import exec_program
 
 exec_program(role(default="server"))

@@ -21,7 +21,7 @@ from byteps.common.types import Operation
 from byteps.torch.compile_guard import is_compiling
 from byteps.torch.memory import as_bytes, check_one_device, data_type, host_memory
 from byteps.torch.submit import apply
-from byteps.torch.sums import combined
+from byteps.torch.summing import combined
 
 _NOTHING = torch.empty(0, dtype=torch.uint8)
 

@@ -11,9 +11,9 @@ from byteps.common.session.pending import Handle
 from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.torch.compile_guard import is_compiling
 from byteps.torch.compression import Compression, Compressor
-from byteps.torch.extremes import combined_nonlinearly
+from byteps.torch.minmax import combined_nonlinearly
 from byteps.torch.submit import exchange, finished
-from byteps.torch.sums import combined
+from byteps.torch.summing import combined
 
 
 def allreduce_async(

@@ -14,7 +14,7 @@ from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
 from byteps.torch.compile_guard import is_compiling
 from byteps.torch.submit import apply, exchange, finished
-from byteps.torch.sums import combined
+from byteps.torch.summing import combined
 
 
 def broadcast_async(

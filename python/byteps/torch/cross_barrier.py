@@ -28,7 +28,7 @@ from byteps.common.errors import MismatchError
 from byteps.common.gradients.compression import check_compression
 from byteps.common.gradients.exchange_options import ExchangeOptions, check_passes
 from byteps.common.gradients.gradient_exchange import Entry, GradientExchange, Question
-from byteps.common.gradients.own_name import OptimizerNames
+from byteps.common.gradients.object_names import OptimizerNames
 from byteps.common.gradients.updater import Update, Updater
 from byteps.common.gradients.usage import NO_GRADIENT
 from byteps.common.operations.barriers import wait_before_join

@@ -9,7 +9,7 @@ import torch
 
 from byteps.common.gradients.exchange_options import ExchangeOptions
 from byteps.common.gradients.gradient_exchange import Entry, Unit
-from byteps.common.gradients.own_name import OptimizerNames
+from byteps.common.gradients.object_names import OptimizerNames
 from byteps.common.gradients.step_exchange import StepExchange
 from byteps.common.gradients.usage import DENSE, NO_GRADIENT
 from byteps.torch.gradient_hooks import watch_gradient

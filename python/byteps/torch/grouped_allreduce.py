@@ -17,7 +17,6 @@ from byteps.common.session.pending import Handle
 from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.common.types import DataType
 from byteps.torch.compression import Compression, Compressor
-from byteps.torch.extremes import gradient
 from byteps.torch.memory import (
     check_one_device,
     check_scalable,
@@ -28,6 +27,7 @@ from byteps.torch.memory import (
     is_plain,
     scaled,
 )
+from byteps.torch.minmax import gradient
 from byteps.torch.submit import apply, cut_average, finished_list
 
 Tensors = Sequence[torch.Tensor]

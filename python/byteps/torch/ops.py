@@ -51,7 +51,7 @@ from byteps.torch.reducescatter import (
 )
 from byteps.torch.sparse import SparseHandle, sparse_allreduce_async
 from byteps.torch.submit import exchange, finished
-from byteps.torch.sums import combined
+from byteps.torch.summing import combined
 
 __all__ = [
     "allgather",

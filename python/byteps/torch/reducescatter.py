@@ -20,7 +20,6 @@ from byteps.common.types import DataType, Operation
 from byteps.torch.allgather import gathered, with_gaps
 from byteps.torch.compile_guard import is_compiling
 from byteps.torch.compression import Compression, Compressor
-from byteps.torch.extremes import gradient_of_total
 from byteps.torch.memory import (
     check_one_device,
     check_scalable,
@@ -30,6 +29,7 @@ from byteps.torch.memory import (
     scaled,
     type_of_rows,
 )
+from byteps.torch.minmax import gradient_of_total
 from byteps.torch.submit import apply, finished, finished_list
 
 Tensors = Sequence[torch.Tensor]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from byteps.common.gradients.own_name import OwnName
+from byteps.common.gradients.object_names import ObjectName
 from byteps.common.operations.call import Call
 from byteps.common.session import default
 from byteps.common.types import Operation
@@ -39,7 +39,7 @@ class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
     ) -> None:
         """Take the options of torch.nn.BatchNorm1d, 2d and 3d; any number of dimensions from 2."""
         super().__init__(num_features, eps, momentum, affine, track_running_stats)
-        self._name: OwnName | None = None
+        self._name: ObjectName | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the name: a copy is another layer, and the session of a file is over."""
@@ -78,7 +78,7 @@ class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
     def _normalize(self, tensor: Tensor) -> Tensor:
         if self._name is None:
             # By the order of their first use, which is the same on all ranks.
-            self._name = OwnName(lambda: "SyncBatchNorm")
+            self._name = ObjectName(lambda: "SyncBatchNorm")
         self._name.follow()
         apply, name = cast(Any, _Normalize).apply, self._name.text
         output, mean, variance, count = apply(tensor, self.weight, self.bias, self.eps, name)

@@ -12,8 +12,8 @@ import sys
 import time
 from collections.abc import Mapping
 
+from byteps.common.job.executables import find_program
 from byteps.common.job.launch_environment import LOOPBACK
-from byteps.common.job.programs import find_program
 
 _START_S = 15
 _END_S = 5.0

@@ -13,7 +13,7 @@ from pathlib import Path
 import byteps
 from byteps.common import build
 from byteps.common.errors import BytepsError
-from byteps.common.job.programs import PROGRAM_BY_ROLE, find_program
+from byteps.common.job.executables import PROGRAM_BY_ROLE, find_program
 
 DISTRIBUTION = "byteps-cpp"
 ORIGINAL = "byteps"

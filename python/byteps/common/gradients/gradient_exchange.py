@@ -127,7 +127,7 @@ class Gradients(Protocol[Parameter]):
 
 
 class ExchangeNames(Protocol):
-    """How what an exchange sends is called in the present session; see own_name.py."""
+    """How what an exchange sends is called in the present session; see object_names.py."""
 
     def follow(self) -> bool:
         """Have names in the present session; return whether they are new."""

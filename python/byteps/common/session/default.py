@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from byteps.common import environment
 from byteps.common.errors import InvalidArgumentError, NotInitializedError
-from byteps.common.job.last_words import LastWords
+from byteps.common.job.exit_reason import ExitReason
 from byteps.common.job.own_services import OwnServices
 from byteps.common.session.pending import PendingTable
 from byteps.common.session.process_sets import ProcessSet, ProcessSets
@@ -43,7 +43,7 @@ class _Process:
         self.left: Session | None = None
         self.services = OwnServices()
         self.pending = PendingTable()
-        self.last_words = LastWords(_give_up)
+        self.exit_reason = ExitReason(_give_up)
         # Names in the order of their declaration; `resume` declares them again.
         self.declared: dict[str, bool] = {}  # whether atomic
         # Names that objects have declared for themselves, as long as these live.
@@ -118,12 +118,12 @@ def _open() -> None:
         _process.process_sets = ProcessSets(_process.session)
         _process.left = None
         atexit.register(shutdown)
-        _process.last_words.begin()
+        _process.exit_reason.begin()
         _record_as_asked(_process.session)
         _warn_of_variables(_process.session)
     except BaseException:  # also of a signal handler: joined, or not
         _close()
-        _process.last_words.begin()  # so the error of `init` is shown in few lines, too
+        _process.exit_reason.begin()  # so the error of `init` is shown in few lines, too
         raise
 
 
@@ -181,7 +181,7 @@ def _close() -> None:
     session, _process.session = _process.session, None
     process_sets, _process.process_sets = _process.process_sets, None
     atexit.unregister(shutdown)
-    _process.last_words.end()
+    _process.exit_reason.end()
     if process_sets is not None:
         process_sets.clear()
     if session is not None:
@@ -194,7 +194,7 @@ def _leave_for_good() -> None:
     session, _process.left = _process.left, None
     if session is not None:
         session.close()
-    if not _process.last_words.were_said:  # of an error the launcher shall hear at once
+    if not _process.exit_reason.was_said:  # of an error the launcher shall hear at once
         _process.services.wait()
 
 

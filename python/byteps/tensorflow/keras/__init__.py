@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from byteps.common import basics
 from byteps.common.basics import *  # noqa: F403
 from byteps.common.job.elastic import missing
-from byteps.tensorflow.keras.which import keras_2
+from byteps.tensorflow.keras.installed_keras import keras_2
 
 _NAMES = [
     "Compression",
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 elif keras_2() is None:
     import byteps.keras as _module
 else:
-    import byteps.tensorflow.keras.two as _module
+    import byteps.tensorflow.keras.keras2 as _module
 
 if not TYPE_CHECKING:
     globals().update({name: getattr(_module, name) for name in _NAMES})

@@ -10,7 +10,7 @@ import numpy as np
 from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.keras_common.access import broadcast_variables_with
 from byteps.numpy.memory import Array
-from byteps.tensorflow.keras.which import keras_2
+from byteps.tensorflow.keras.installed_keras import keras_2
 
 keras: Any = keras_2()
 

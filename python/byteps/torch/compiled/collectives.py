@@ -29,10 +29,10 @@ from byteps.torch.alltoall import alltoall_call, alltoall_gradient, start_alltoa
 from byteps.torch.broadcast import copy_gradient
 from byteps.torch.compile_guard import HAS_OPERATIONS
 from byteps.torch.compiled.push_pull import ANY_DEVICE, LIBRARY
-from byteps.torch.extremes import gradient
+from byteps.torch.minmax import gradient
 from byteps.torch.reducescatter import scatter_gradient, start_scatter
 from byteps.torch.submit import exchange, finished
-from byteps.torch.sums import combined
+from byteps.torch.summing import combined
 
 
 def _ticket(handle: Handle[Any], name: str | None, *more: int) -> Tensor:

@@ -22,8 +22,8 @@ from byteps.common.errors import (
     PeerLostError,
 )
 from byteps.common.request import Request, shortened
+from byteps.common.session.bounded_question import BoundedQuestion
 from byteps.common.session.flight import LOOK_AROUND_S, Flight
-from byteps.common.session.question import Question
 from byteps.common.session.session import Session
 from byteps.torch.distributed.flight import FutureFlight, Teller
 
@@ -224,7 +224,7 @@ class _Call:
     signature: str
     limit_s: float
     said: Mapping[int, str] | None = None  # what the ranks that wait in it call it
-    question: Question[dict[int, str]] | None = None
+    question: BoundedQuestion[dict[int, str]] | None = None
 
     def look_around(self) -> None:
         """Compare the call with those of the other ranks, if the store answers.
@@ -236,7 +236,7 @@ class _Call:
         if not self.channel.has_store:
             return
         ask = partial(self.channel.ask, self.number, self.signature)
-        question = self.question = self.question or Question(ask)
+        question = self.question = self.question or BoundedQuestion(ask)
         if not question.wait(_ANSWER_S):
             return
         self.question = None
@@ -281,7 +281,7 @@ def agree_on_token(session: Session, ranks: Sequence[int], rank: int, store: Any
             store.set("token", secrets.token_hex(8))
         return str(store.get("token").decode())
 
-    question = Question(ask)
+    question = BoundedQuestion(ask)
     while not question.wait(LOOK_AROUND_S):
         _check_present(session, ranks)
     try:

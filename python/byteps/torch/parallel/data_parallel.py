@@ -11,7 +11,7 @@ import torch
 from byteps.common.errors import PeerLostError
 from byteps.common.gradients.compression import check_compression
 from byteps.common.gradients.exchange_options import ExchangeOptions
-from byteps.common.gradients.own_name import ModelNames
+from byteps.common.gradients.object_names import ModelNames
 from byteps.common.gradients.step_exchange import StepExchange
 from byteps.common.operations.barriers import ranks_who_meet
 from byteps.common.operations.call import Call

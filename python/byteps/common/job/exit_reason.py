@@ -7,20 +7,20 @@ import sys
 from collections.abc import Callable
 from types import TracebackType
 
-from byteps.common.job.shown_error import is_of_the_job, shown
+from byteps.common.job.error_text import is_of_the_job, shown
 
 LENGTH_MAX = 1000
 
 _Hook = Callable[[type[BaseException], BaseException, "TracebackType | None"], object]
 
 
-class LastWords:
+class ExitReason:
     """Stands before sys.excepthook from `begin` to `end`."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         """`tell` gets one line about the exception that nobody has caught."""
         self._tell = tell
-        self.were_said = False  # an exception ends this process
+        self.was_said = False  # an exception ends this process
         self._next: _Hook | None = None
         # Kept: a bound method is a new object each time.
         self._own: _Hook = self._on_exception
@@ -38,7 +38,7 @@ class LastWords:
     def _on_exception(
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
-        self.were_said = True
+        self.was_said = True
         following = self._next or sys.__excepthook__
         # Whatever fails here is less than the exception that the user has to see.
         with contextlib.suppress(Exception):

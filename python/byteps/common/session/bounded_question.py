@@ -13,7 +13,7 @@ Answer = TypeVar("Answer")
 _LAST_WAIT_S = 0.5
 
 
-class Question(Generic[Answer]):
+class BoundedQuestion(Generic[Answer]):
     """Asks on a thread of its own: while the process that serves the store stands still, what is
     asked of it does not return."""
 

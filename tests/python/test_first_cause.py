@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from byteps.cli.children import Child, ProcessSpec
+from byteps.cli.first_cause import FirstCause
 from byteps.cli.last_error import LastError
-from byteps.cli.suspects import Suspects
 
 HEARD = b"byteps.common.errors.PeerLostError: worker 1 (process 7 on vm) was lost: an exception"
 
@@ -23,10 +23,10 @@ def ended(label: str, status: int, *lines: bytes, role: str = "worker") -> Child
 
 
 def order(*children: Child) -> list[str]:
-    suspects = Suspects()
+    first_cause = FirstCause()
     for child in children:
-        suspects.add(child, 0.0)
-    return [child.spec.label for child in suspects.in_order(killed_only=False)]
+        first_cause.add(child, 0.0)
+    return [child.spec.label for child in first_cause.in_order(killed_only=False)]
 
 
 @pytest.mark.parametrize(
@@ -61,38 +61,38 @@ def test_who_raised_comes_before_who_heard_of_it() -> None:
 
 
 def test_those_who_heard_wait_longer_for_the_cause() -> None:
-    suspects: Any = Suspects()
-    suspects.add(ended("worker 0", 1, HEARD), 10.0)
-    assert suspects.judge_at == 15.0
-    suspects.add(ended("worker 2", 1, HEARD), 11.0)
-    assert suspects.judge_at == 15.0
-    suspects.add(ended("worker 1", 1, b"ValueError: no data"), 12.0)
-    assert suspects.judge_at == 12.5
-    suspects.clear()
-    assert suspects.judge_at is None
-    assert not suspects
+    first_cause: Any = FirstCause()
+    first_cause.add(ended("worker 0", 1, HEARD), 10.0)
+    assert first_cause.judge_at == 15.0
+    first_cause.add(ended("worker 2", 1, HEARD), 11.0)
+    assert first_cause.judge_at == 15.0
+    first_cause.add(ended("worker 1", 1, b"ValueError: no data"), 12.0)
+    assert first_cause.judge_at == 12.5
+    first_cause.clear()
+    assert first_cause.judge_at is None
+    assert not first_cause
 
 
 def test_the_end_of_the_scheduler_waits_longer_for_the_cause() -> None:
-    suspects: Any = Suspects()
-    suspects.add(ended("scheduler", 1, role="scheduler"), 10.0)
-    assert suspects.judge_at == 15.0
-    suspects.add(ended("worker 0", 1), 11.0)
-    assert suspects.judge_at == 15.0, "a worker that says nothing has heard of it, too"
-    suspects.add(ended("worker 1", 1, b"ValueError: no data"), 12.0)
-    assert suspects.judge_at == 12.5, "a worker that names an error may be the cause"
+    first_cause: Any = FirstCause()
+    first_cause.add(ended("scheduler", 1, role="scheduler"), 10.0)
+    assert first_cause.judge_at == 15.0
+    first_cause.add(ended("worker 0", 1), 11.0)
+    assert first_cause.judge_at == 15.0, "a worker that says nothing has heard of it, too"
+    first_cause.add(ended("worker 1", 1, b"ValueError: no data"), 12.0)
+    assert first_cause.judge_at == 12.5, "a worker that names an error may be the cause"
 
 
 def test_a_worker_that_was_killed_needs_no_wait_for_the_scheduler() -> None:
-    suspects: Any = Suspects()
-    suspects.add(ended("worker 1", -9), 10.0)
-    suspects.add(ended("scheduler", 1, role="scheduler"), 10.1)
-    assert suspects.judge_at == 10.5
+    first_cause: Any = FirstCause()
+    first_cause.add(ended("worker 1", -9), 10.0)
+    first_cause.add(ended("scheduler", 1, role="scheduler"), 10.1)
+    assert first_cause.judge_at == 10.5
 
 
 def test_a_server_beside_a_worker_is_no_scheduler() -> None:
-    suspects: Any = Suspects()
-    suspects.add(ended("worker 0", 1, HEARD), 10.0)
-    assert suspects.judge_at == 15.0
-    suspects.add(ended("server 0", 1, role="server"), 11.0)
-    assert suspects.judge_at == 11.5
+    first_cause: Any = FirstCause()
+    first_cause.add(ended("worker 0", 1, HEARD), 10.0)
+    assert first_cause.judge_at == 15.0
+    first_cause.add(ended("server 0", 1, role="server"), 11.0)
+    assert first_cause.judge_at == 11.5

@@ -13,8 +13,8 @@ _WINDOW_S = 0.5
 _WINDOW_OF_THOSE_WHO_HEARD_S = 5.0
 
 
-class Suspects:
-    """Processes that have ended badly and that nobody has reacted to."""
+class FirstCause:
+    """Finds the first cause among processes that have ended badly, until somebody has reacted."""
 
     def __init__(self) -> None:
         self._all: list[Child] = []

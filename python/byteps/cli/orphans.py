@@ -19,7 +19,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _KILL_LIMIT_S = 5.0
 
 
-class Adopted:
+class Orphans:
     """The children of this process that it has not started itself, from `begin` to `end`.
 
     A process that has children before its job (a shell had some and became the launcher) adopts

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from byteps.common import errors
-from byteps.common.job import shown_error
+from byteps.common.job import error_text
 from byteps.common.operations import call
 from byteps.common.session import flight
 
@@ -50,17 +50,17 @@ def files_of(error: BaseException) -> list[str]:
 )
 def test_what_this_package_does_is_not_shown(files, seen) -> None:
     for kind in (errors.MismatchError, errors.PeerLostError):
-        assert files_of(shown_error.shown(raised(kind, files))) == files[:seen]
+        assert files_of(error_text.shown(raised(kind, files))) == files[:seen]
 
 
 def test_a_defect_of_this_package_keeps_its_frames() -> None:
     error = raised(errors.InternalError, [PROGRAM, call.__file__])
-    assert files_of(shown_error.shown(error)) == [PROGRAM, call.__file__]
+    assert files_of(error_text.shown(error)) == [PROGRAM, call.__file__]
 
 
 def test_what_no_program_has_called_keeps_its_frames() -> None:
     error = raised(errors.MismatchError, [call.__file__, flight.__file__])
-    assert files_of(shown_error.shown(error)) == [call.__file__, flight.__file__]
+    assert files_of(error_text.shown(error)) == [call.__file__, flight.__file__]
 
 
 @pytest.mark.parametrize(
@@ -74,4 +74,4 @@ def test_what_no_program_has_called_keeps_its_frames() -> None:
     ],
 )
 def test_who_has_raised_it(error, is_of_the_job) -> None:
-    assert shown_error.is_of_the_job(error) is is_of_the_job
+    assert error_text.is_of_the_job(error) is is_of_the_job

@@ -10,7 +10,7 @@ from byteps.common.operations.call import Call
 from byteps.common.types import Operation
 from byteps.torch.allgather import gathered
 from byteps.torch.submit import apply, exchange, finished
-from byteps.torch.sums import combined
+from byteps.torch.summing import combined
 
 
 class _Nonlinear(torch.autograd.Function):

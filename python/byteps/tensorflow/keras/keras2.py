@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from byteps.common.operations.barriers import barrier, join
 from byteps.common.operations.objects import allgather_object, broadcast_object
-from byteps.keras_common.making import MakesOptimizers
+from byteps.keras_common.optimizers import MakesOptimizers
 from byteps.keras_common.settings import Settings
 from byteps.keras_common.subclass import is_distributed, subclass
 from byteps.keras_common.values import Values

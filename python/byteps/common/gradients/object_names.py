@@ -9,7 +9,7 @@ from byteps.common.session.names import numbered
 from byteps.common.session.process_sets import ProcessSet, global_process_set, registered_number
 
 
-class OwnName:
+class ObjectName:
     """What keeps the operations of an object apart from those of others of its kind.
 
     Objects get their names by the order in which they are made. In a later session each has the one
@@ -56,7 +56,7 @@ class OptimizerNames:
             number = registered_number(process_set)
             return f"@{number}" if number else ""
 
-        self._ending = OwnName(base)
+        self._ending = ObjectName(base)
 
     def follow(self) -> bool:
         """Have an ending in the present session; return whether it is a new session."""
@@ -82,7 +82,7 @@ class ModelNames:
 
     def __init__(self, take_now: bool) -> None:
         """Take a prefix in the present session, if that is wanted."""
-        self._name = OwnName(self._base) if take_now else None
+        self._name = ObjectName(self._base) if take_now else None
 
     @staticmethod
     def _base() -> str:
@@ -93,7 +93,7 @@ class ModelNames:
         if not default.is_initialized():
             return False
         if self._name is None:
-            self._name = OwnName(self._base)
+            self._name = ObjectName(self._base)
             return True
         return self._name.follow()
 

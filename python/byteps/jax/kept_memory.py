@@ -2,9 +2,9 @@
 
 XLA gives the memory of an array to a later array as soon as everything that reads the first array
 comes earlier in the program's order. The later array waits until that memory is free. So an
-exchange that waits for another rank would stop computations that do not need its result. `together`
-reads what exchanges send, and their results, when all results are there: until then XLA reuses none
-of this memory.
+exchange that waits for another rank would stop computations that do not need its result.
+`keep_memory` reads what exchanges send, and their results, when all results are there: until then
+XLA reuses none of this memory.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from jax.interpreters import ad, batching, mlir
 
 from byteps.jax import xla
 
-together_p = Primitive("byteps_together")
-together_p.multiple_results = True
+keep_memory_p = Primitive("byteps_keep_memory")
+keep_memory_p.multiple_results = True
 
 
-def together(sent: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+def keep_memory(sent: Sequence[Any], results: Sequence[Any]) -> list[Any]:
     """Return the results of exchanges when all are there; what was sent keeps its memory until
     then."""
-    found: list[Any] = together_p.bind(*sent, *results)
+    found: list[Any] = keep_memory_p.bind(*sent, *results)
     return found
 
 
@@ -34,11 +34,11 @@ def _results(both: Sequence[Any]) -> list[Any]:
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    return together_p.bind(*primals), _results(tangents)
+    return keep_memory_p.bind(*primals), _results(tangents)
 
 
 def _batch(both: Sequence[Any], axes: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    return together_p.bind(*both), _results(axes)
+    return keep_memory_p.bind(*both), _results(axes)
 
 
 def _lower(ctx: Any, *both: Any) -> Any:
@@ -50,8 +50,8 @@ def _lower(ctx: Any, *both: Any) -> Any:
     return rule(ctx, *both)
 
 
-together_p.def_impl(lambda *both: _results(both))
-together_p.def_abstract_eval(lambda *both: _results(both))
-ad.primitive_jvps[together_p] = _jvp
-batching.primitive_batchers[together_p] = _batch
-mlir.register_lowering(together_p, _lower, platform="cpu")
+keep_memory_p.def_impl(lambda *both: _results(both))
+keep_memory_p.def_abstract_eval(lambda *both: _results(both))
+ad.primitive_jvps[keep_memory_p] = _jvp
+batching.primitive_batchers[keep_memory_p] = _batch
+mlir.register_lowering(keep_memory_p, _lower, platform="cpu")

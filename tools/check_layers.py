@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import check_python_layers
 from repo import ROOT, Finding, code_only, files, is_cxx, line_of, read, report
 
 TABLE_FILE = "ARCHITECTURE.md"
@@ -210,4 +211,4 @@ def check(root: Path = ROOT) -> Iterator[Finding]:
 
 
 if __name__ == "__main__":
-    sys.exit(report("layers", check()))
+    sys.exit(report("layers", [*check(), *check_python_layers.check()]))

@@ -10,7 +10,7 @@ import subprocess
 from importlib import metadata
 from pathlib import Path
 
-import byteps
+from byteps.__version__ import __version__
 from byteps.common import build
 from byteps.common.errors import BytepsError
 from byteps.common.job.executables import PROGRAM_BY_ROLE, find_program
@@ -40,7 +40,7 @@ _LOOK_UP_S = 10
 def facts() -> dict[str, object]:
     """Return all facts, as plain values."""
     return {
-        "version": byteps.__version__,
+        "version": __version__,
         "python": platform.python_version(),
         "adapters": adapters(),
         "programs": {role: _program(role)[0] for role in PROGRAM_BY_ROLE},
@@ -54,7 +54,7 @@ def facts() -> dict[str, object]:
 
 def adapters() -> list[str]:
     """Return the frameworks for which this build has a module."""
-    there = {module.name for module in pkgutil.iter_modules(byteps.__path__)}
+    there = {module.name for module in pkgutil.iter_modules([str(Path(__file__).parents[2])])}
     return [name for name in FRAMEWORKS if name in there]
 
 

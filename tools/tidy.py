@@ -6,13 +6,23 @@ A line may carry `tidy-allow(rule): reason` in a comment, on itself or on the li
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from cxx_scopes import functions, statements, types
 from repo import ROOT, Finding, code_only, files, is_cxx, line_of, read, report
 from tidy_comments import check_comments
-from tidy_rules import COLUMNS_MAX, FILE_LINES_MAX, FUNCTION_LINES_MAX, RULES, Rule
+from tidy_rules import (
+    COLUMNS_MAX,
+    FILE_LINES_MAX,
+    FOLDER_FILES_MAX,
+    FUNCTION_LINES_MAX,
+    NOT_PRODUCTION,
+    PRODUCTION,
+    RULES,
+    Rule,
+)
 
 ALLOW = re.compile(r"tidy-allow\((?P<rule>[a-z-]+)\): \S")
 FORBIDDEN_LIST = "tools/forbidden.txt"
@@ -59,6 +69,19 @@ def check_size(path: str, text: str) -> Iterator[Finding]:
     for number, line in enumerate(lines, 1):
         if len(line) > COLUMNS_MAX:
             yield Finding(path, number, f"{len(line)} columns; wrap at {COLUMNS_MAX}")
+
+
+def is_production(path: str) -> bool:
+    is_source_file = path.startswith(PRODUCTION) and path.endswith((".h", ".cc"))
+    return is_source_file and not any(part in path for part in NOT_PRODUCTION)
+
+
+def check_folders(paths: Iterable[str]) -> Iterator[Finding]:
+    counts = Counter(path.rpartition("/")[0] for path in paths if is_production(path))
+    for folder, count in counts.items():
+        if count > FOLDER_FILES_MAX:
+            text = f"{count} production files; make rooms at {FOLDER_FILES_MAX}"
+            yield Finding(folder, 1, text)
 
 
 def python_functions(text: str) -> Iterator[tuple[str, int, int]]:
@@ -162,7 +185,9 @@ def check_file(path: str, text: str, patterns: list[re.Pattern[str]]) -> Iterato
 def check(root: Path = ROOT) -> Iterator[Finding]:
     patterns = forbidden_patterns(read(FORBIDDEN_LIST, root))
     cxx: dict[str, str] = {}
-    for path in files(root):
+    paths = files(root)
+    yield from check_folders(paths)
+    for path in paths:
         data = (root / path).read_bytes()
         if len(data) > BLOB_BYTES_MAX:
             yield Finding(path, 1, f"{len(data)} bytes; generated data does not belong here")

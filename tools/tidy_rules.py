@@ -5,11 +5,15 @@ from dataclasses import dataclass
 
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 500
+FOLDER_FILES_MAX = 40
 COLUMNS_MAX = 100
 
 ENGINE = ("src/", "apps/", "include/")
 CXX = (*ENGINE, "sim/", "tests/", "bench/", "examples/", "python/bindings/")
 TESTS = ("_test.cc", "_fuzz.cc", "conformance")
+# Files of a folder that do not count, because the product is built without them.
+NOT_PRODUCTION = (*TESTS, "_for_test.", "_benchmark.cc")
+PRODUCTION = (*ENGINE, "python/bindings/")
 PURE = ("src/protocol/", "src/plan/")
 
 

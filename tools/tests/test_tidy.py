@@ -4,7 +4,7 @@ import pytest
 
 import tidy
 from cxx_scopes import functions
-from tidy_rules import COLUMNS_MAX, FILE_LINES_MAX, FUNCTION_LINES_MAX
+from tidy_rules import COLUMNS_MAX, FILE_LINES_MAX, FOLDER_FILES_MAX, FUNCTION_LINES_MAX
 
 
 def found(path: str, text: str) -> list[str]:
@@ -143,6 +143,26 @@ def test_two_files_with_a_class_of_the_same_name(one: str, other: str) -> None:
 )
 def test_classes_that_are_not_the_same(one: str, other: str) -> None:
     assert list(tidy.check_class_names({"src/a.h": one, "src/b.h": other})) == []
+
+
+def test_folder_with_too_many_production_files_is_found() -> None:
+    full = [f"src/session/a{i}.cc" for i in range(FOLDER_FILES_MAX)]
+    beside = [
+        "src/session/b_test.cc",
+        "src/session/b_for_test.h",
+        "src/session/b_for_test.cc",
+        "src/session/b_fuzz.cc",
+        "src/session/b_benchmark.cc",
+        "src/session/conformance_b.h",
+        "src/session/CMakeLists.txt",
+        "src/session/room/b.cc",
+        "src/base/b.cc",
+    ]
+    elsewhere = [f"sim/a{i}.cc" for i in range(FOLDER_FILES_MAX + 1)]
+    assert list(tidy.check_folders([*full, *beside, *elsewhere])) == []
+    (finding,) = tidy.check_folders([*full, "src/session/b.h"])
+    assert finding.path == "src/session"
+    assert f"{FOLDER_FILES_MAX + 1} production files" in finding.text
 
 
 def test_white_space_is_found() -> None:

@@ -108,8 +108,7 @@ TEST(LoadOptionsTest, AMachineOfOneWorkerSumsNothingUnlessAsked) {
   EXPECT_TRUE(MachinesSum(Sharing(one).value())) << "other machines may have more";
 }
 
-// All workers of a job must make the same choice, and one alone cannot know the ranks of the
-// others.
+// All workers of a job must make the same choice, and one alone does not know the others' ranks.
 TEST(LoadOptionsTest, NobodyChoosesOneMemberWhereAMachineMayBeLostForOneRank) {
   const auto options = [](Environment::Variables changes) {
     changes["BYTEPS_LOCAL_REDUCE"] = "auto";
@@ -141,8 +140,7 @@ TEST(LoadOptionsTest, WorkersThatCannotBeOneMemberAreSeveral) {
   EXPECT_THAT(why({{"BYTEPS_LOCAL_SIZE", "65"}}), HasSubstr("65"));
 }
 
-// Machines of one worker use the same limit, because all workers of a job cut tensors in the same
-// way.
+// Machines of one worker have the same limit, because all workers of a job cut tensors alike.
 TEST(LoadOptionsTest, PiecesFitIntoTheBlocksOfMachinesThatShare) {
   EXPECT_EQ(PieceBytesMax(Sharing({{"BYTEPS_PARTITION_BYTES", "4194304"}}).value()), 256 << 10);
   EXPECT_EQ(PieceBytesMax(Sharing({{"BYTEPS_PARTITION_BYTES", "65536"}}).value()), 65536);

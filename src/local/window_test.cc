@@ -308,8 +308,7 @@ TEST_F(WindowTest, UsesThatCannotBeAreRefused) {
   EXPECT_TRUE(refused(words.block, 2));
   EXPECT_TRUE(refused(words.ranks, 7));
   EXPECT_TRUE(refused(words.bring, 0));
-  // The wrong words: no type; kLast; no operation; kAverage with a divisor below the number of
-  // ranks.
+  // Wrong words: no type; kLast; no operation; kAverage with a divisor below the number of ranks.
   for (uint64_t wrong : {0xffUL, 6UL << 8, 7UL << 8, 5UL << 8, 1UL << 32 | 5UL << 8})
     EXPECT_TRUE(refused(words.arithmetic, wrong)) << wrong;
   EXPECT_TRUE(Of(1).NextAfter(0).value().has_value());

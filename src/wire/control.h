@@ -59,8 +59,7 @@ struct Join {
   std::string contributor;
   uint32_t contributor_size = 1;
   bool machines_sum = false;  // workers: those of a machine sum first, if they can
-  // If set, this process is here but still meets the others of its contributor, so the coordinator
-  // does not admit them yet.
+  // If set, it still meets the others of its contributor, and the coordinator admits none of them.
   bool meets = false;
   // Servers whose host has several interfaces: addresses of the other interfaces, in the same form.
   std::vector<std::string> more_addresses;
@@ -108,8 +107,7 @@ struct ServerInfo {
   std::vector<uint32_t> shard_weights;  // one number per shard: its share of the bytes
   bool alive = true;                    // false: its pieces belong to others (plan/ownership.h)
   uint64_t since = 0;                   // the epoch in which `alive` took its value
-  // The weight of each shard's pieces since View::placed (plan/moves.h). Empty: each shard owns the
-  // pieces that were dealt to it.
+  // The weight of each shard's pieces since View::placed (plan/moves.h). Empty: the dealt pieces.
   std::vector<uint32_t> placed_weights;
   std::vector<std::string> more_addresses;  // as in Join
   friend bool operator==(const ServerInfo&, const ServerInfo&) = default;
@@ -203,8 +201,7 @@ inline constexpr size_t kDimensionsMax = 255;
 //
 // The uses of a name in one process set form a course. The coordinator numbers courses, in
 // ascending order. When all ranks have let go of all tensors of a course, the coordinator forgets
-// it, and the next use of the name begins another course. Course 0: the rank knows nothing about
-// the name.
+// it, and the next use of the name begins another course. 0: the rank does not know the name.
 //
 // A Use is one use of a name. `attempt` counts the failures in the course; each attempt begins with
 // round 1 and without tensors.
@@ -226,8 +223,7 @@ struct NamedUse {
   friend auto operator<=>(const NamedUse&, const NamedUse&) = default;
 };
 
-// A worker uses a name with this spec for the first time in this attempt, and does so in this
-// round.
+// A worker uses a name with this spec for the first time in this attempt, in this round.
 struct Declare {
   std::string name;
   uint32_t attempt = 0;
@@ -237,8 +233,7 @@ struct Declare {
   friend bool operator==(const Declare&, const Declare&) = default;
 };
 
-// The coordinator answers a Declare. `placement` is the dealer's state (plan::PieceAssigner) from
-// which all workers deal the pieces.
+// Answers a Declare. All workers deal the pieces from `placement` (plan::PieceAssigner::State).
 struct Declared {
   std::string name;
   uint32_t group = 0;
@@ -283,9 +278,8 @@ struct Overdue {
   friend bool operator==(const Overdue&, const Overdue&) = default;
 };
 
-// The coordinator asks a worker that is stuck in a use which of `uses` it has not begun, and the
-// worker answers with these. The worker may have begun an earlier use of the same name, and no
-// later one.
+// The coordinator asks a stuck worker which of `uses` it has not begun, and the worker answers with
+// these. It may have begun an earlier use of the same name, and no later one.
 struct Unbegun {
   NamedUse stuck;
   std::vector<NamedUse> uses;
@@ -306,9 +300,8 @@ struct Known {
   friend bool operator==(const Known&, const Known&) = default;
 };
 
-// A restarted coordinator has heard from every worker which tensors it knows. It tells the servers
-// that from `first` to before `end`, numbers that it does not give itself, no member of the job
-// knows other tensors than these.
+// A restarted coordinator, which has heard from every worker, tells servers: from `first` to before
+// `end`, numbers that it does not give itself, no member of the job knows other tensors than these.
 struct StillKnown {
   TensorId first = 0;
   TensorId end = 0;
@@ -322,9 +315,8 @@ struct LetGo {
   std::vector<TensorId> tensors;
   friend bool operator==(const LetGo&, const LetGo&) = default;
 };
-// The coordinator tells that all ranks have let go of these tensors. It also tells workers that all
-// ranks have let go of all tensors of these courses, so that the next use of the name is the first
-// one.
+// The coordinator tells that all ranks have let go of these tensors. It also tells workers this of
+// all tensors of these courses, so that the next use of the name is the first one.
 struct CourseNumber {
   std::string name;
   uint32_t group = 0;
@@ -349,8 +341,7 @@ struct Report {
 
 // A worker has finished all its operations and lets new workers in here; no operation may be in
 // flight. The answer is a view that begins a generation, or GoOn if nobody waits. `point` numbers
-// the sync points of a generation from 1, so that a lost answer differs from one that is not due
-// yet.
+// the sync points of a generation from 1, to tell a lost answer from one that is not due yet.
 struct Sync {
   uint32_t generation = 0;
   uint32_t point = 1;
@@ -417,8 +408,7 @@ struct UseNote {
   uint32_t quiet_ms = 0;  // none of these ranks has ended an operation for so long
   friend bool operator==(const UseNote&, const UseNote&) = default;
 };
-// The sender lives; members and the coordinator send it. A worker gives an account of itself; the
-// coordinator asks about uses.
+// The sender lives. A worker gives an account of itself; the coordinator asks about uses.
 struct Alive {
   std::optional<Account> account;
   std::vector<NamedUse> asked;
@@ -426,8 +416,7 @@ struct Alive {
   friend bool operator==(const Alive&, const Alive&) = default;
 };
 
-// The reasons why a member believes that another one is gone. Part of the wire format: never
-// renumber.
+// Reasons to believe that a member is gone. Part of the wire format: never renumber.
 enum class Suspicion : uint8_t {
   kClosed = 0,       // its connection broke
   kUnreachable = 1,  // the sender could not reach it again within the grace

@@ -58,7 +58,7 @@ class FakeLoop final : public transport::Loop {
   std::vector<std::string> connects;
   int stops = 0;
   bool has_no_memory = false;
-  bool is_in_loop = true;      // whether the test stands for the thread of the loop
+  bool is_in_loop = true;     // whether the test stands for the thread of the loop
   bool runs_at_once = false;  // as if the loop had another thread
 };
 

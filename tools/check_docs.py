@@ -11,7 +11,7 @@ from pathlib import Path
 
 from repo import ROOT, Finding, files, line_of, read, report
 
-LINK = re.compile(r"!?\[[^\]\n]*\]\(([^)\s]+)\)")
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")  # the text may go over two lines
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 STATUS_CODE = re.compile(r"^\s*k([A-Z]\w*) = (\d+),", re.MULTILINE)
 NAMED = re.compile(

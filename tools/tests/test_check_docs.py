@@ -8,7 +8,7 @@ HEADER = "enum class StatusCode : int {\n  kOk = 0,\n  kMismatch = 2,\n  kShutdo
 
 
 def test_dead_link_is_found(make_repo) -> None:
-    text = "[a](b.md) [c](missing.md#x) [web](https://example.org)\n```\n[no](link)\n```\n"
+    text = "[a](b.md) [c\nd](missing.md#x) [web](https://example.org)\n```\n[no](link)\n```\n"
     root = make_repo({"docs/a.md": text, "docs/b.md": "\n"})
     findings = list(check_docs.check_links("docs/a.md", text, root))
     assert ["missing.md" in f.text for f in findings] == [True]

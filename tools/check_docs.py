@@ -17,6 +17,10 @@ STATUS_CODE = re.compile(r"^\s*k([A-Z]\w*) = (\d+),", re.MULTILINE)
 NAMED = re.compile(
     r"`((?:src|include|apps|sim|tools|docs|tests|bench|examples|python|cmake)/[\w/-]*\.[\w.]+)`"
 )
+# A file of the sources by the end of its path: in back quotes on any page, in the tour's pictures.
+SHORT = re.compile(r"`([\w/-]*\w\.(?:h|cc|fbs|pml))`")
+IN_PICTURE = re.compile(r"(?<![\w/*])(\w+\.(?:h|cc|fbs|py))\b")
+TOUR = "ARCHITECTURE.md"
 SITE = "mkdocs.yml"
 NO_ADAPTERS = ("cli", "common", "keras_common", "misc", "server")
 
@@ -58,14 +62,31 @@ def check_named_files(path: str, text: str, root: Path) -> Iterator[Finding]:
             yield Finding(path, line_of(text, match.start()), f"no such file: {match.group(1)}")
 
 
+def check_short_names(path: str, text: str, ends: set[str]) -> Iterator[Finding]:
+    """A source that is named by the end of its path must be there. In the tour, pictures count."""
+    prose = FENCE.sub(lambda m: re.sub(r"[^\n]", " ", m.group(0)), text)
+    named = list(SHORT.finditer(prose))
+    if path == TOUR:
+        named += [n for f in FENCE.finditer(text) for n in IN_PICTURE.finditer(text, *f.span())]
+    for match in named:
+        if match.group(1) not in ends:
+            yield Finding(path, line_of(text, match.start()), f"no such file: {match.group(1)}")
+
+
+def ends_of(paths: list[str]) -> set[str]:
+    """Of each path `a/b/c.h`: `a/b/c.h`, `b/c.h` and `c.h`."""
+    split = [path.split("/") for path in paths]
+    return {"/".join(parts[i:]) for parts in split for i in range(len(parts))}
+
+
 def check_architecture(paths: list[str], text: str) -> Iterator[Finding]:
     folders = {p.split("/")[1] for p in paths if re.match(r"src/\w+/.*\.(cc|h|fbs)$", p)}
     for folder in sorted(folders):
         section = re.search(rf"^#+ [^\n]*`src/{folder}/?`.*?(?=^#+ |\Z)", text, re.M | re.S)
         if not section:
-            yield Finding("ARCHITECTURE.md", 1, f"has no section for src/{folder}")
+            yield Finding(TOUR, 1, f"has no section for src/{folder}")
         elif "**Invariant:**" not in section.group(0):
-            yield Finding("ARCHITECTURE.md", 1, f"src/{folder}: no '**Invariant:** never ...' line")
+            yield Finding(TOUR, 1, f"src/{folder}: no '**Invariant:** never ...' line")
 
 
 def check_index(paths: list[str], folder: str, index: str) -> Iterator[Finding]:
@@ -119,12 +140,14 @@ def check_generated(root: Path) -> Iterator[Finding]:
 
 def check(root: Path = ROOT) -> Iterator[Finding]:
     paths = files(root)
+    ends = ends_of(paths)
     for path in paths:
         if path.endswith(".md"):
             text = read(path, root)
             yield from check_links(path, text, root)
             yield from check_named_files(path, text, root)
-    yield from check_architecture(paths, read("ARCHITECTURE.md", root))
+            yield from check_short_names(path, text, ends)
+    yield from check_architecture(paths, read(TOUR, root))
     for folder in ("docs/", "docs/decisions/"):
         yield from check_index(paths, folder, read(f"{folder}README.md", root))
     yield from check_statuses(paths, root)

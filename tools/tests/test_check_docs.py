@@ -21,6 +21,15 @@ def test_named_file_must_exist(make_repo) -> None:
     assert ["src/base/gone.cc" in f.text for f in findings] == [True]
 
 
+def test_short_name_must_be_the_end_of_a_path() -> None:
+    ends = check_docs.ends_of(["src/base/status.h", "src/plan/cut.cc"])
+    text = "`base/status.h` `gone.h` `*_test.cc`\n```\n src/plan/  cut.cc, old.cc\n```\n"
+    tour = [f.text for f in check_docs.check_short_names("ARCHITECTURE.md", text, ends)]
+    page = [f.text for f in check_docs.check_short_names("docs/a.md", text, ends)]
+    assert tour == ["no such file: gone.h", "no such file: old.cc"]
+    assert page == ["no such file: gone.h"]
+
+
 def test_folder_without_section_or_invariant_is_found() -> None:
     paths = [
         "src/base/status.h",

@@ -8,8 +8,8 @@
 # and `torch-new` run these tests with the oldest and the newest torch.
 
 readonly FRAMEWORK_TESTS=tests/python/frameworks
-readonly TORCH_TESTS="tests/python/test_checkpoints.py tests/python/test_examples.py
-  tests/python/test_jobs.py tests/python/test_torch_*.py"
+readonly TORCH_TESTS="tests/python/adapters/test_torch_*.py tests/python/shipped/test_examples.py
+  tests/python/whole_jobs/test_checkpoints.py tests/python/whole_jobs/test_jobs.py"
 FRAMEWORK_VERSIONS=""
 FRAMEWORK_NAMES=""
 

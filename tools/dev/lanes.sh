@@ -66,8 +66,8 @@ lane_python() {
 
 # The jobs of the lane python with 1 to 4 workers and 1 to 3 servers each.
 lane_matrix() {
-  local files=(tests/python/test_{jobs,local_jobs,machines,seeing,shared_links}.py
-    tests/python/test_torch_{dist,life}.py)
+  local files=(tests/python/whole_jobs/test_{jobs,local_jobs,machines,seeing,shared_links}.py
+    tests/python/adapters/test_torch_{dist,life}.py)
   ensure_wheel || return
   TEST_FULL=1 run_pytest "Python jobs of every shape" matrix "$VENV/bin/python" \
     -n "$(jobs_count)" "${files[@]}"

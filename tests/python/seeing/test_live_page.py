@@ -11,13 +11,13 @@ import sys
 import browser
 import job_runs
 import pytest
-import test_jobs
+import torch_jobs
 from job_runs import job
 from processes import LIMIT_S, finish, free_ports, wait_for_line
 
 environment = job_runs.environment
 pytestmark = [
-    test_jobs.pytestmark,
+    torch_jobs.needs_torch,
     pytest.mark.skipif(bool(browser.why_not()), reason=browser.why_not()),
 ]
 

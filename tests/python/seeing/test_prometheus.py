@@ -17,13 +17,13 @@ from typing import Any
 
 import job_runs
 import pytest
-import test_jobs
+import torch_jobs
 from job_runs import REPOSITORY, job
 from processes import LIMIT_S, finish, free_ports, wait_for_line
 
 environment = job_runs.environment
 pytestmark = [
-    test_jobs.pytestmark,
+    torch_jobs.needs_torch,
     pytest.mark.skipif(
         shutil.which("prometheus") is None, reason="prometheus is not installed (Debian)"
     ),

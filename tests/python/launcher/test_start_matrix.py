@@ -1,0 +1,200 @@
+"""Every launcher with every ending: exit code, time to the end, and what is left.
+
+With START_MATRIX_PAGE=docs/start-matrix.md the table of the page is written anew, if one process
+runs all tests (pytest -n 0).
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import engines
+import job_runs
+import pytest
+import slurm_cluster
+import ssh_server
+import torch_jobs
+from job_runs import JOBS
+from processes import LIMIT_S, TOKEN_VARIABLE, carriers, free_ports, wait_for_line, wait_until
+
+environment = job_runs.environment
+pytestmark = [torch_jobs.needs_torch, pytest.mark.engine]
+
+PROGRAM = str(JOBS / "meeting.py")
+# How meeting.py ends, and what is done to the launcher meanwhile.
+ENDINGS = {
+    "success": ((), None),
+    "rank 1 exits 3": (("1", "3"), None),
+    "rank 1 killed": (("1", "kill"), None),
+    "launcher killed": (("1", "stay"), signal.SIGKILL),
+    "Ctrl-C": (("1", "stay"), signal.SIGINT),
+}
+Row = tuple[list[str], dict[str, str]]
+
+
+def own(*options: str) -> Row:
+    return [sys.executable, "-m", "byteps.cli", "run", *options, sys.executable, PROGRAM], {}
+
+
+@pytest.fixture(scope="module")
+def ssh(tmp_path_factory) -> Iterator[str]:
+    server = ssh_server.SshServer(tmp_path_factory.mktemp("ssh"))
+    yield server.ssh
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory) -> Iterator[dict[str, str]]:
+    cluster = slurm_cluster.SlurmCluster(tmp_path_factory.mktemp("slurm"))
+    yield cluster.environment
+    wait_until(cluster.is_idle)  # else the daemons of a step outlive the cluster
+    cluster.stop()
+
+
+def torchrun(request) -> Row:
+    del request
+    words = ["-m", "torch.distributed.run", "--nproc-per-node", "2", PROGRAM]
+    return [sys.executable, *words], {}
+
+
+def mpirun(request) -> Row:
+    del request
+    more = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    words = ["mpirun", "--oversubscribe", "-np", "2", sys.executable, PROGRAM]
+    return words, {**more, "BYTEPS_SERVERS": "1"}
+
+
+def ray(request) -> Row:
+    del request
+    # Else Ray holds lines back that look like those of another worker.
+    return [engines.RAY_PYTHON, str(JOBS / "ray_meeting.py")], {"RAY_DEDUP_LOGS": "0"}
+
+
+def over_ssh(request) -> Row:
+    hosts = ["--ssh", request.getfixturevalue("ssh"), "--hosts", "127.0.0.2:1,127.0.0.3:1"]
+    return own(*hosts)
+
+
+def srun(request) -> Row:
+    # The nodes have names that nobody resolves: all of them are this machine.
+    more = {**request.getfixturevalue("slurm"), "MASTER_ADDR": "127.0.0.1"}
+    return ["srun", "-N2", "-n2", "--kill-on-bad-exit=1", sys.executable, PROGRAM], more
+
+
+def bare(request) -> Row:
+    del request
+    port = str(free_ports(1)[0])
+    job = {"DMLC_NUM_WORKER": "2", "DMLC_NUM_SERVER": "1", "DMLC_PS_ROOT_URI": "127.0.0.1"}
+    job |= {"DMLC_PS_ROOT_PORT": port, "BYTEPS_JOB_SECRET": "of the matrix"}
+    launch = f"{sys.executable} -m byteps.cli.bpslaunch"
+    # A shell stands for whoever starts the roles; what counts is the worker with rank 1.
+    script = f"""
+DMLC_ROLE=scheduler {launch} & DMLC_ROLE=server {launch} &
+DMLC_ROLE=worker DMLC_WORKER_ID=0 {launch} "$@" &
+export DMLC_ROLE=worker DMLC_WORKER_ID=1; exec {launch} "$@"
+"""
+    return ["bash", "-c", script, "bash", sys.executable, PROGRAM], job
+
+
+LAUNCHERS: dict[str, Callable[[pytest.FixtureRequest], Row]] = {
+    "`bps run`": lambda request: own("-np", "2"),
+    "`bps run --servers 1`": lambda request: own("-np", "2", "--servers", "1"),
+    "`bps run --hosts`, 2 hosts": over_ssh,
+    "`torchrun`": torchrun,
+    "`mpirun`, 1 server": mpirun,
+    "`srun`, 2 nodes, 2 servers": srun,
+    "Ray, 2 actors": ray,
+    "`bpslaunch`, each role by hand": bare,
+}
+NEEDS = {over_ssh: "sshd", mpirun: "mpi", srun: "slurm", ray: "ray"}
+ROWS = [
+    pytest.param(name, marks=[pytest.mark.engine(NEEDS[row])] if row in NEEDS else [])
+    for name, row in LAUNCHERS.items()
+]
+Cell = tuple[int, float]
+_CELLS: dict[tuple[str, str], Cell] = {}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def page() -> Iterator[None]:
+    yield
+    path = os.environ.get("START_MATRIX_PAGE")
+    if path:
+        write_page(Path(path))
+
+
+def write_page(path: Path) -> None:
+    text = path.read_text()
+    head = text.partition("\n| launcher |")[0]
+    lines = ["| launcher | " + " | ".join(ENDINGS) + " |", "|---" * (len(ENDINGS) + 1) + "|"]
+    for launcher in LAUNCHERS:
+        cells = []
+        for ending in ENDINGS:
+            cell = _CELLS.get((launcher, ending))
+            note = " (1)" if "srun" in launcher and ending == "launcher killed" else ""
+            cells.append(f"{cell[0]}; {cell[1]:.1f} s{note}" if cell else "not measured")
+        lines.append(f"| {launcher} | " + " | ".join(cells) + " |")
+    path.write_text(head + "\n" + "\n".join(lines) + "\n")
+
+
+def is_right(launcher: str, ending: str, code: int) -> bool:
+    if ending == "success":
+        return code == 0
+    if ending == "launcher killed":
+        return code == -signal.SIGKILL
+    if ending == "rank 1 exits 3" and "bps" in launcher:
+        return code == 3
+    return code != 0  # others have codes of their own
+
+
+def interrupt(job: subprocess.Popen[str], launcher: str) -> None:
+    os.killpg(job.pid, signal.SIGINT)
+    if launcher != "srun":
+        return
+    # srun ends the job if a second Ctrl-C comes within a second, and says what it did with each.
+    told = ""
+    while "sending Ctrl-C" not in told:
+        told = wait_for_line(job, "srun: ").splitlines()[-1]
+        if "one more" in told:
+            os.killpg(job.pid, signal.SIGINT)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("launcher", ROWS)
+def test_a_job_ends_and_leaves_nothing(environment, request, launcher, ending) -> None:
+    words, more = LAUNCHERS[launcher](request)
+    arguments, number = ENDINGS[ending]
+    job = subprocess.Popen(
+        [*words, *arguments],
+        env={**environment, **more},
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,  # Ctrl-C reaches a process group, as in a shell
+    )
+    wait_for_line(job, "all right")
+    wait_for_line(job, "all right")
+    began = time.monotonic()
+    if number == signal.SIGINT:
+        interrupt(job, words[0])
+    elif number is not None:
+        job.send_signal(number)
+    if words[0] == "srun" and number == signal.SIGKILL:
+        # Slurm keeps the tasks: they are its own, and others may still want them.
+        job.wait(LIMIT_S)
+        cancel = ["scancel", "--user", getpass.getuser()]
+        subprocess.run(cancel, env={**environment, **more}, check=True, timeout=LIMIT_S)
+    out, _ = job.communicate(timeout=LIMIT_S)
+    token = environment[TOKEN_VARIABLE]
+    wait_until(lambda: carriers(token) == {})
+    _CELLS[launcher, ending] = (job.returncode, time.monotonic() - began)
+    assert is_right(launcher, ending, job.returncode), (job.returncode, out)

@@ -1,0 +1,282 @@
+"""What a job shows of itself: stall reports, the status port, `bps top`."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import job_runs
+import pytest
+import torch_jobs
+from job_runs import COLD_PYTHON, JOBS, job, warm_python
+from processes import LIMIT_S, finish, free_ports, wait_for_line, wait_until
+from shapes import FULL
+
+from byteps.__version__ import __version__
+
+environment = job_runs.environment
+NOISE_US = 30_000  # by which clocks of a busy machine may be taken for another time
+pytestmark = torch_jobs.needs_torch
+
+
+def local_job(environment, name: str, workers: int, *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "byteps.cli", "run", "-np", str(workers)]
+    return subprocess.Popen(
+        [*command, *warm_python(), str(JOBS / f"{name}.py"), *arguments],
+        env=environment,
+        cwd="/",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def page(port: str, path: str = "/") -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=LIMIT_S) as answer:
+        return answer.read().decode()
+
+
+def state(port: str) -> dict:
+    try:
+        return json.loads(page(port, "/status.json"))
+    except OSError:
+        return {"members": [], "waits": [], "said": [], "late_rank": -1, "epoch": 0}
+
+
+@pytest.mark.parametrize("servers", [0, 1])
+def test_a_stall_is_reported_with_the_tensor_the_rank_and_the_stage(environment, servers) -> None:
+    environment = environment | {"BYTEPS_STALL_CHECK_TIME": "3"}
+    if servers:
+        process = job(environment, "stalling", 3, servers, arguments=("2", "9"))
+    else:
+        process = local_job(environment, "stalling", 3, "2", "9")
+    code, out, err = finish(process)
+    assert code == 0, out + err
+    stalls = [line for line in err.splitlines() if "stalled for" in line]
+    assert stalls, err
+    assert "'byteps.the.planted.one'" in stalls[0]
+    assert "ranks 0 and 1 have begun and each waits for the sum; rank 2 has not begun" in stalls[0]
+    assert re.search(r"worker 2.* has nothing open for \d+ s: it is in its own program", stalls[0])
+    assert len(stalls) <= 4
+
+
+@pytest.mark.parametrize("servers", [1, *[0] * FULL])
+def test_the_status_port_names_the_straggler(environment, tmp_path, servers) -> None:
+    port = str(free_ports(1)[0])
+    go_on = tmp_path / "go_on"
+    go_on.touch()
+    told, arguments = environment | {"BYTEPS_STATUS_PORT": port}, ("1", str(go_on))
+    if servers:
+        process = job(told, "straggling", 3, servers, arguments=arguments)
+    else:
+        process = local_job(told, "straggling", 3, *arguments)
+    wait_for_line(process, "the job runs")
+    wait_until(lambda: state(port)["late_rank"] == 1)
+    seen = state(port)
+    worker = next(one for one in seen["members"] if one["role"] == "worker" and one["index"] == 1)
+    assert worker["late"]["tensor"] == "byteps.gradient"
+    text = page(port)
+    assert text.startswith(f"BytePS {__version__}, job ")
+    assert re.search(r"late: rank 1 by \d+ ms on average", text), text
+    assert f"3 of 3 workers, {servers} of {servers} servers" in text
+    metrics = page(port, "/metrics")
+    assert 'byteps_members{role="worker",state="in"} 3' in metrics
+    for line in metrics.splitlines():
+        assert re.fullmatch(r'# .*|[a-z_]+(\{([a-z]+="[^"]*",?)+\})? [0-9.e+-]+', line), line
+    with socket.create_connection(("127.0.0.1", int(port))) as plain:  # as `nc` does
+        plain.settimeout(LIMIT_S)
+        assert plain.recv(6) == b"BytePS"
+    top = subprocess.run(
+        [sys.executable, "-m", "byteps.cli", "top", port],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert top.returncode == 0, top.stderr
+    assert "late: rank 1" in top.stdout
+    go_on.unlink()
+    code, out, err = finish(process)
+    assert code == 0, out + err
+    with pytest.raises(urllib.error.URLError, match="refused"):
+        page(port)
+
+
+def test_top_without_a_job_says_what_to_set(environment) -> None:
+    port = str(free_ports(1)[0])
+    ended = subprocess.run(
+        [sys.executable, "-m", "byteps.cli", "top", port],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert f"BYTEPS_STATUS_PORT={port}" in ended.stderr
+
+
+def test_the_dead_and_the_stopped_are_named(environment, tmp_path) -> None:
+    port = str(free_ports(1)[0])
+    go_on = tmp_path / "go_on"
+    go_on.touch()
+    settings = {"BYTEPS_STATUS_PORT": port, "BYTEPS_HEARTBEAT_TIMEOUT_MS": "60000"}
+    process = job(
+        environment | settings, "straggling", 3, 1, "--min-np", "2", arguments=("0", str(go_on))
+    )
+    wait_for_line(process, "the job runs")
+    wait_until(lambda: len(state(port)["members"]) == 4)
+    dead = next(one for one in state(port)["members"] if one["index"] == 2)
+    subprocess.run(["kill", "-9", str(dead["process"])], check=True)
+    wait_until(lambda: any("worker 2" in one["text"] for one in state(port)["said"]))
+    # Two are needed, so losing one more would end the job: the job waits for it for a minute.
+    stopped = next(one for one in state(port)["members"] if one["index"] == 1)
+    subprocess.run(["kill", "-STOP", str(stopped["process"])], check=True)
+    wait_until(lambda: any(one["state"] == "silent" for one in state(port)["members"]))
+    assert re.search(r"worker +1 +silent", page(port))
+    subprocess.run(["kill", "-CONT", str(stopped["process"])], check=True)
+    wait_until(lambda: not any(one["state"] == "silent" for one in state(port)["members"]))
+    go_on.unlink()
+    code, out, err = finish(process)
+    assert code == 0, out + err
+
+
+def test_a_status_port_that_is_taken_ends_the_start(environment) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        code, out, err = finish(job(environment | {"BYTEPS_STATUS_PORT": port}, "small", 2, 1))
+    assert code != 0, out + err
+    assert "choose another BYTEPS_STATUS_PORT" in err
+
+
+def test_nothing_of_the_secret_is_shown(environment, tmp_path) -> None:
+    port = str(free_ports(1)[0])
+    go_on = tmp_path / "go_on"
+    go_on.touch()
+    shown = environment | {"BYTEPS_STATUS_PORT": port}
+    arguments = ("0", str(go_on))
+    process = job(shown, "straggling", 2, 1, arguments=arguments, python=COLD_PYTHON)
+    wait_for_line(process, "the job runs")
+    wait_until(lambda: state(port)["epoch"] > 0)
+    member = state(port)["members"][0]["process"]
+    variables = Path(f"/proc/{member}/environ").read_text().split("\0")
+    (secret,) = (one for one in variables if one.startswith("BYTEPS_JOB_SECRET="))
+    for path in ("/", "/status.json", "/metrics", "/live"):
+        assert secret.partition("=")[2] not in page(port, path)
+    go_on.unlink()
+    code, out, err = finish(process)
+    assert code == 0, out + err
+
+
+@pytest.mark.parametrize("servers", [0, 1])
+def test_timelines_of_ranks_are_merged(environment, tmp_path, servers) -> None:
+    file = tmp_path / "timeline.json"
+    if servers:
+        process = job(environment, "recording", 2, servers, arguments=(str(file),))
+    else:
+        process = local_job(environment, "recording", 2, str(file))
+    code, out, err = finish(process)
+    assert code == 0, out + err
+    merged = tmp_path / "merged.json"
+    command = [sys.executable, "-m", "byteps.cli", "timeline", str(merged), str(file)]
+    ended = subprocess.run(
+        [*command, str(tmp_path / "timeline.rank1.json")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    events = json.loads(merged.read_text())
+    waits = [e["dur"] for e in events if e.get("name") == "NEGOTIATE_ALLREDUCE"]
+    assert len(waits) == 3
+    assert sorted(waits)[1] >= 40_000  # rank 1 came late, and its clock is the same
+    waited = [e for e in events if e["pid"] == 0 and e["ph"] == "X"]
+    assert max(e["args"]["waited_for_others_us"] for e in waited if e["tid"] == 2) < 40_000
+
+
+def merged_files(environment, folder: Path) -> list[dict]:
+    merged = folder / "merged" / "all.json"
+    merged.parent.mkdir()
+    command = [sys.executable, "-m", "byteps.cli", "timeline", str(merged)]
+    files = sorted(str(file) for file in folder.glob("*.json"))
+    ended = subprocess.run(
+        [*command, *files],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(merged.read_text())
+
+
+@pytest.mark.parametrize("together", ["0", "1"])
+def test_a_timeline_has_the_servers_with_queueing_and_service_apart(
+    environment, tmp_path, together
+) -> None:
+    """Each rank a member of the job by itself; or the ranks of the machine one member."""
+    wishes = {"BYTEPS_TIMELINE": str(tmp_path / "t.json"), "BYTEPS_LOCAL_REDUCE": together}
+    code, out, err = finish(job(environment | wishes, "recorded", 2, 2))
+    assert code == 0, out + err
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        "t.json", "t.rank1.json", "t.server0.json", "t.server1.json",
+    ]  # fmt: skip
+    events = merged_files(environment, tmp_path)
+    title = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+    spans = [e for e in events if e["ph"] == "X"]
+    of_servers = [e for e in spans if title[e["pid"]].startswith("server ")]
+    assert {title[e["pid"]] for e in of_servers} == {"server 0", "server 1"}
+    ranks = {title[e["pid"]] for e in spans if title[e["pid"]].startswith("pieces of ")}
+    assert ranks == ({"pieces of rank 0"} if together == "1" else
+                     {"pieces of rank 0", "pieces of rank 1"})  # fmt: skip
+    rounds: dict[tuple[int, int], dict[str, dict]] = {}
+    for event in of_servers:
+        if event["name"].endswith(" step"):
+            about = event["args"]
+            rounds.setdefault((about["piece"], about["round"]), {})[event["cat"]] = event
+    assert len(rounds) >= 4 * 2  # steps, and a piece on each server at least
+    pushes = {(e["args"]["piece"], e["args"]["round"], e["pid"]): e for e in spans
+              if e["name"] == "PUSH step"}  # fmt: skip
+    if together == "0":
+        waits = [one["WAIT"] for one in rounds.values()]
+        assert sum(e["args"]["last"] == 1 for e in waits) > len(waits) / 2
+        assert (
+            sorted(e["dur"] for e in waits)[len(waits) // 2] >= 100_000
+        )  # half as late as the rank
+    for (piece, number), stages in rounds.items():
+        mine = [e for (p, r, _), e in pushes.items() if (p, r) == (piece, number)]
+        assert mine
+        for push in mine:  # by one clock: a sum follows its pushes, and precedes its answers
+            assert push["ts"] <= stages["SUM"]["ts"] + NOISE_US
+            assert push["ts"] + push["dur"] + NOISE_US >= stages["SUM"]["ts"] + stages["SUM"]["dur"]
+    whole = [e for e in spans if e["pid"] == 0 and e["name"] == "step" and "pieces" in e["args"]]
+    assert len(whole) == (4 if together == "1" else 8)
+    for event in whole:
+        assert {"queue_us", "push_us", "pull_us"} <= event["args"].keys()
+    where = tmp_path / "t.json"
+    assert json.loads(where.read_text())[-1]["ph"] in ("E", "X")
+
+
+def test_a_trace_has_the_stages_of_pieces(environment, tmp_path) -> None:
+    wishes = {"BYTEPS_TRACE_ON": "1", "BYTEPS_TRACE_DIR": str(tmp_path), "BYTEPS_LOCAL_REDUCE": "0",
+              "BYTEPS_TRACE_START_STEP": "2", "BYTEPS_TRACE_END_STEP": "3"}  # fmt: skip
+    code, out, err = finish(job(environment | wishes, "recorded", 2, 1))
+    assert code == 0, out + err
+    for rank in ("0", "1"):
+        events = json.loads((tmp_path / rank / "comm.json").read_text())["traceEvents"]
+        assert sum(e["tid"] == "total" for e in events) == 2
+        pieces = {e["tid"] for e in events} - {"total"}
+        assert len(pieces) >= 2
+        for row in pieces:
+            names = [e["name"] for e in events if e["tid"] == row]
+            assert [names.count(f"Comm.step.{one}") for one in ("QUEUE", "PUSH", "PULL")] == [2] * 3

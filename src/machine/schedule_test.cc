@@ -16,7 +16,7 @@
 #include "src/machine/member/ferry.h"
 #include "src/machine/member/uplink.h"
 #include "src/machine/member/upward_lane.h"
-#include "src/machine/room/mail_room.h"
+#include "src/machine/room/word_channel.h"
 #include "src/machine/serverless/carrier.h"
 #include "src/machine/serverless/window_lane.h"
 
@@ -96,33 +96,36 @@ bool PlayWithoutServers(uint64_t seed, uint32_t count, std::optional<ScheduledFa
   Schedule ranks(seed, count, SmallShape(count, seed));
   if (fault.has_value()) ranks.SetFault(*fault);
   std::unique_ptr<Carrier> carrier;
-  std::vector<std::unique_ptr<MailRoom>> mail;
+  std::vector<std::unique_ptr<WordChannel<LocalWords>>> mail;
   std::vector<std::unique_ptr<WindowLane>> lanes;
   for (uint32_t rank = 0; rank < count; ++rank) {
-    mail.push_back(std::make_unique<MailRoom>(
+    mail.push_back(std::make_unique<WordChannel<LocalWords>>(
         ranks.room, *ranks.windows[rank], count,
-        MailRoom::Events{[&](uint32_t from, const Word& word) { carrier->OnWord(from, word, {}); },
-                         [&, rank](const Word& word) {
-                           if (const auto* failed = std::get_if<Failed>(&word)) {
-                             lanes[rank]->OnFailed(*failed, Time());
-                           } else if (const auto* combined = std::get_if<Combined>(&word)) {
-                             EXPECT_TRUE(lanes[rank]->OnCombined(*combined, Time()).ok());
-                           }
-                         },
-                         [&] { return carrier->KeepsErrors(); }}));
+        WordChannel<LocalWords>::Events{
+            [&](uint32_t from, const LocalWords::ToCarrier& word) {
+              carrier->OnWord(from, word, {});
+            },
+            [&, rank](const LocalWords::ToRank& word) {
+              if (const auto* failed = std::get_if<Failed>(&word)) {
+                lanes[rank]->OnFailed(*failed, Time());
+              } else if (const auto* combined = std::get_if<Combined>(&word)) {
+                EXPECT_TRUE(lanes[rank]->OnCombined(*combined, Time()).ok());
+              }
+            },
+            [&] { return carrier->KeepsErrors(); }}));
     lanes.push_back(std::make_unique<WindowLane>(
         *ranks.windows[rank], count, SmallMemoryOf(ranks.room, seed),
         WindowLane::Events{
-            [&, rank](const Word& word) { mail[rank]->Say(word); },
+            [&, rank](const LocalWords::ToCarrier& word) { mail[rank]->Say(word); },
             [&, rank](const protocol::FrontMail& told) { ranks.OnTold(told, rank); },
             [&, rank](const RoundKey& key, bool is_over) { mail[rank]->Ended(key, is_over); }}));
   }
-  carrier =
-      std::make_unique<Carrier>(*ranks.windows[0],
-                                CarrierOptions{.ranks = count,
-                                               .piece_bytes_max = kScheduledBytes,
-                                               .small = SmallMemoryOf(ranks.room, seed)},
-                                [&](uint32_t to, const Word& word) { mail[0]->SayTo(to, word); });
+  carrier = std::make_unique<Carrier>(
+      *ranks.windows[0],
+      CarrierOptions{.ranks = count,
+                     .piece_bytes_max = kScheduledBytes,
+                     .small = SmallMemoryOf(ranks.room, seed)},
+      [&](uint32_t to, const LocalWords::ToRank& word) { mail[0]->SayTo(to, word); });
   for (const auto& op : ranks.ops) {
     if (op->process_set == 0) continue;
     for (auto& lane : lanes) lane->OnMail(SetOf(*op, false));
@@ -310,7 +313,7 @@ class MemberMachine {
                 }),
         uplink_(count, 1, shape_.block_bytes, ferry_,
                 {[this](uint32_t, const protocol::LaneMail& what) { shards_.OnMail(what); },
-                 [this](uint32_t to, const Word& word) {
+                 [this](uint32_t to, const MemberWords::ToRank& word) {
                    posts_.emplace_back([this, to, word] { mail_[0]->SayTo(to, word); });
                    ranks_.Wake(0);
                  },
@@ -344,20 +347,21 @@ class MemberMachine {
 
  private:
   void AddRank(uint32_t rank) {
-    mail_.push_back(std::make_unique<MailRoom>(
+    mail_.push_back(std::make_unique<WordChannel<MemberWords>>(
         ranks_.room, *ranks_.windows[rank], count_,
-        MailRoom::Events{[this](uint32_t from, const Word& word) {
-                           inbox_.emplace_back([this, from, word] { uplink_.OnWord(from, word); });
-                         },
-                         [this, rank](const Word& word) {
-                           if (const auto* ended = std::get_if<Ended>(&word)) {
-                             lanes_[rank]->OnEnded(*ended, Time());
-                           }
-                         }}));
+        WordChannel<MemberWords>::Events{
+            [this](uint32_t from, const MemberWords::ToCarrier& word) {
+              inbox_.emplace_back([this, from, word] { uplink_.OnWord(from, word); });
+            },
+            [this, rank](const MemberWords::ToRank& word) {
+              if (const auto* ended = std::get_if<member::Ended>(&word)) {
+                lanes_[rank]->OnEnded(*ended, Time());
+              }
+            }}));
     lanes_.push_back(std::make_unique<UpwardLane>(
         *ranks_.windows[rank], rank == kCarrierRank ? &ferry_ : nullptr,
         UpwardLane::Events{
-            [this, rank](const Word& word) { mail_[rank]->Say(word); },
+            [this, rank](const MemberWords::ToCarrier& word) { mail_[rank]->Say(word); },
             [this, rank](const protocol::FrontMail& told) { ranks_.OnTold(told, rank); }}));
     lanes_[rank]->OnMail(ViewOfMachine(count_));
   }
@@ -392,7 +396,7 @@ class MemberMachine {
   Ferry ferry_;
   LoneLane shards_;
   Uplink uplink_;
-  std::vector<std::unique_ptr<MailRoom>> mail_;
+  std::vector<std::unique_ptr<WordChannel<MemberWords>>> mail_;
   std::vector<std::unique_ptr<UpwardLane>> lanes_;
 };
 

@@ -61,19 +61,21 @@ MachineLanes::MachineLanes(runtime::WorkerLanesParts parts, const MachineOptions
                             [this](uint32_t lane, protocol::LaneMail mail) {
                               lanes_->Send(lane, std::move(mail));
                             },
-                            [this](uint32_t rank, const Word& word) {
-                              Post([this, rank, word] { mail_.SayTo(rank, word); });
+                            [this](uint32_t rank, const MemberWords::ToRank& word) {
+                              Post([this, rank, word] { channel_.SayTo(rank, word); });
                             },
                             [this](protocol::FrontMail mail) { events_.to_front(std::move(mail)); },
                             [this](const Status& why) { Post([this, why] { Fail(why); }); }})
                   : nullptr),
       inbox_(loop_, [this](std::vector<Told>& all) { TakeTold(all); }),
       lane_(window_, ferry_.get(),
-            {[this](const Word& word) { mail_.Say(word); },
+            {[this](const MemberWords::ToCarrier& word) { channel_.Say(word); },
              [this](protocol::FrontMail mail) { inbox_.Put(std::move(mail)); }}),
-      mail_(room_, window_, options.local_size,
-            {[this](uint32_t rank, const Word& word) { inbox_.Put(FromRank(rank, word)); },
-             [this](const Word& word) { OnWord(word); }}) {}
+      channel_(room_, window_, options.local_size,
+               {[this](uint32_t rank, const MemberWords::ToCarrier& word) {
+                  inbox_.Put(FromRank(rank, word));
+                },
+                [this](const MemberWords::ToRank& word) { OnWord(word); }}) {}
 
 MachineLanes::~MachineLanes() { End(); }
 
@@ -188,7 +190,7 @@ void MachineLanes::Close(const Status& why) {
     uplink_->Close(why);
     lanes_->Close(why);
   } else if (why.code() == StatusCode::kShutdown) {
-    Post([this] { mail_.Say(Leaves()); });
+    Post([this] { channel_.Say(Leaves()); });
   }
   // If this rank goes for another reason, the coordinator tells the carrier, and the carrier tells
   // all ranks. If the carrier heard first that this rank has left, the others would hear a wrong
@@ -211,7 +213,7 @@ void MachineLanes::End() noexcept {
 
 bool MachineLanes::Step() {
   if (over_) {
-    mail_.Flush();
+    channel_.Flush();
     if (leaves_) words_.Stop();
     return false;
   }
@@ -220,7 +222,7 @@ bool MachineLanes::Step() {
     return true;
   }
   bool did = false;
-  Status heard = mail_.Hear([this] { return !over_; }, did);
+  Status heard = channel_.Hear([this] { return !over_; }, did);
   if (ferry_ != nullptr) did = ferry_->Admit() || did;
   Result<bool> stepped = StepLane();
   if (!stepped.ok() || !heard.ok()) {
@@ -228,7 +230,7 @@ bool MachineLanes::Step() {
     return true;
   }
   did = stepped.value() || did;
-  bool all_said = mail_.Flush();
+  bool all_said = channel_.Flush();
   if (!did && leaves_ && all_said) LeaveIfDone();
   if (ferry_ != nullptr) ferry_->Resume();
   return did;
@@ -246,10 +248,10 @@ Result<bool> MachineLanes::StepLane() {
   return did;
 }
 
-void MachineLanes::OnWord(const Word& word) {
-  if (const auto* ended = std::get_if<Ended>(&word)) {
+void MachineLanes::OnWord(const MemberWords::ToRank& word) {
+  if (const auto* ended = std::get_if<member::Ended>(&word)) {
     lane_.OnEnded(*ended, words_.Now());
-  } else if (const auto* settled = std::get_if<IsSettled>(&word)) {
+  } else if (const auto* settled = std::get_if<member::IsSettled>(&word)) {
     inbox_.Put(protocol::FrontMail(protocol::to_front::Settled{settled->question}));
   } else if (std::holds_alternative<MayLeave>(word)) {
     may_leave_ = true;

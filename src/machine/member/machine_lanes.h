@@ -18,10 +18,11 @@
 #include "src/local/life_watch.h"
 #include "src/local/meeting.h"
 #include "src/machine/member/ferry.h"
+#include "src/machine/member/member_words.h"
 #include "src/machine/member/uplink.h"
 #include "src/machine/member/upward_lane.h"
-#include "src/machine/room/mail_room.h"
 #include "src/machine/room/shared_room.h"
+#include "src/machine/room/word_channel.h"
 #include "src/machine/room/word_loop.h"
 #include "src/runtime/inbox.h"
 #include "src/runtime/worker/engine.h"
@@ -71,7 +72,7 @@ class MachineLanes final : public runtime::WorkerLanes {
   Status failure() override;
 
  private:
-  using FromRank = std::pair<uint32_t, Word>;
+  using FromRank = std::pair<uint32_t, MemberWords::ToCarrier>;
   using News = std::function<void()>;
   using Told = std::variant<protocol::FrontMail, FromRank, News>;
 
@@ -85,7 +86,7 @@ class MachineLanes final : public runtime::WorkerLanes {
   // The methods below are called on the window's thread.
   bool Step();
   Result<bool> StepLane();
-  void OnWord(const Word& word);
+  void OnWord(const MemberWords::ToRank& word);
   void OnLoss();
   void TellLost(const Status& why);
   void Fail(const Status& why);
@@ -109,7 +110,7 @@ class MachineLanes final : public runtime::WorkerLanes {
 
   // Owned by the window's thread.
   UpwardLane lane_;
-  MailRoom mail_;
+  WordChannel<MemberWords> channel_;
   bool over_ = false;
   bool leaves_ = false;
   bool may_leave_ = false;

@@ -25,9 +25,9 @@ ShardId ShardsEnd(const wire::View& view) {
 
 class Uplink::RunSpans final : public protocol::SpanSource {
  public:
-  RunSpans(const UpwardFacts& facts, uint32_t first_piece, ByteSpan memory)
+  RunSpans(const MemberFacts& facts, uint32_t first_piece, ByteSpan memory)
       : facts_(facts), memory_(memory) {
-    for (const UpwardFacts::Run& run : facts.pieces) {
+    for (const MemberFacts::Run& run : facts.pieces) {
       begins_.push_back(first_piece);
       first_piece += run.count;
     }
@@ -48,7 +48,7 @@ class Uplink::RunSpans final : public protocol::SpanSource {
   }
 
  private:
-  const UpwardFacts& facts_;
+  const MemberFacts& facts_;
   const ByteSpan memory_;
   std::vector<uint32_t> begins_;
   uint32_t end_ = 0;
@@ -93,7 +93,7 @@ void Uplink::OnView(const protocol::to_lane::View& mail) {
   for (auto early = std::exchange(early_, {}); auto& [rank, word] : early) Hear(rank, word);
 }
 
-void Uplink::OnWord(uint32_t rank, const Word& word) {
+void Uplink::OnWord(uint32_t rank, const MemberWords::ToCarrier& word) {
   if (closed_) return;
   if (slot_ == kNoSlot) {
     early_.emplace_back(rank, word);
@@ -102,11 +102,11 @@ void Uplink::OnWord(uint32_t rank, const Word& word) {
   }
 }
 
-void Uplink::Hear(uint32_t rank, const Word& word) {
+void Uplink::Hear(uint32_t rank, const MemberWords::ToCarrier& word) {
   std::visit([&](const auto& one) { On(rank, one); }, word);
 }
 
-void Uplink::On(uint32_t rank, const BegunUpward& word) {
+void Uplink::On(uint32_t rank, const member::Begun& word) {
   if (retired_.contains(word.key.tensor)) return;  // each rank withdraws its own
   auto [place, is_new] = rounds_.try_emplace(word.key);
   Round& round = place->second;
@@ -133,10 +133,10 @@ void Uplink::On(uint32_t rank, const BegunUpward& word) {
 
 // Checks what a word alone does not show (words.h has the rest): that a rank brings its part of the
 // bytes that all ranks of the machine bring, and that each piece has a home among the shards.
-Status Uplink::Check(const BegunUpward& word, const Round& round) const {
+Status Uplink::Check(const member::Begun& word, const Round& round) const {
   bool is_inside = word.push_bytes == 0;
   if (!round.facts.pieces.empty()) {
-    const UpwardFacts::Run& first = round.facts.pieces[0];
+    const MemberFacts::Run& first = round.facts.pieces[0];
     is_inside = is_inside || (word.push_offset >= first.push_offset &&
                               uint64_t{word.push_offset} + word.push_bytes <=
                                   uint64_t{first.push_offset} + first.push_bytes);
@@ -151,7 +151,7 @@ Status Uplink::Check(const BegunUpward& word, const Round& round) const {
               "all its processes"};
 }
 
-void Uplink::On(uint32_t rank, const JoinedUpward& word) {
+void Uplink::On(uint32_t rank, const member::Joined& word) {
   joined_ |= Bit(rank);
   join_number_ = word.number;
   LookAtAll();
@@ -192,7 +192,7 @@ void Uplink::On(uint32_t rank, const Leaves&) {
   LookAtAll();
 }
 
-void Uplink::On(uint32_t rank, const SetAdded& word) {
+void Uplink::On(uint32_t rank, const member::SetAdded& word) {
   Set& set = sets_[word.number];
   const bool is_new = set.added == 0;
   set.added |= Bit(rank);
@@ -204,7 +204,7 @@ void Uplink::On(uint32_t rank, const SetAdded& word) {
   lanes_.Tell(mail);
 }
 
-void Uplink::On(uint32_t rank, const SetRemoved& word) {
+void Uplink::On(uint32_t rank, const member::SetRemoved& word) {
   auto found = sets_.find(word.number);
   if (found == sets_.end()) return;
   found->second.added &= ~Bit(rank);
@@ -214,7 +214,7 @@ void Uplink::On(uint32_t rank, const SetRemoved& word) {
 }
 
 // Drops the rounds. The names tell each rank that they are retired, and the rank withdraws.
-void Uplink::On(uint32_t, const Retired& word) {
+void Uplink::On(uint32_t, const member::Retired& word) {
   std::vector<TensorId> fresh;
   for (TensorId tensor : word.tensors) {
     if (!retired_.insert(tensor).second) continue;
@@ -238,7 +238,7 @@ void Uplink::On(uint32_t, const Retired& word) {
 }
 
 // Forgets the tensors. Each rank says the word. A slow rank has said before that they are retired.
-void Uplink::On(uint32_t, const Forgotten& word) {
+void Uplink::On(uint32_t, const member::Forgotten& word) {
   for (TensorId tensor : word.tensors) {
     auto round = rounds_.lower_bound({tensor, 0, 0});
     const bool goes_on = round != rounds_.end() && round->first.tensor == tensor &&
@@ -254,7 +254,7 @@ void Uplink::On(uint32_t, const Forgotten& word) {
   lanes_.Forget(word.tensors);
 }
 
-void Uplink::On(uint32_t rank, const AsksSettled& word) {
+void Uplink::On(uint32_t rank, const member::AsksSettled& word) {
   asks_[rank] = word.question;
   Settle();
 }
@@ -330,7 +330,7 @@ void Uplink::OpenFerry(const RoundKey& key, Round& round) {
 
 void Uplink::Begin(const RoundKey& key, Round& round) {
   protocol::Exchange exchange;
-  const UpwardFacts& facts = round.facts;
+  const MemberFacts& facts = round.facts;
   exchange.name = facts.name;
   exchange.tensor = {key.tensor, facts.how, facts.type, facts.codec, facts.process_set};
   exchange.use = key.use;
@@ -366,7 +366,8 @@ void Uplink::OnMail(protocol::FrontMail mail) {
     if (settling_.asks()) Settle();
   } else if (auto* settled = std::get_if<protocol::to_front::Settled>(&mail)) {
     if (!settling_.OnAnswer(*settled)) return;
-    for (auto [rank, question] : std::exchange(asks_, {})) events_.say(rank, IsSettled{question});
+    for (auto [rank, question] : std::exchange(asks_, {}))
+      events_.say(rank, member::IsSettled{question});
   } else {
     events_.to_front(std::move(mail));
   }
@@ -382,7 +383,7 @@ void Uplink::OnEnd(const std::optional<protocol::Exchanges::End>& end) {
   if (found == rounds_.end()) return;
   Round& round = found->second;
   ferry_.Close(key);
-  Ended ended{key, end->status, {}, end->mixed};
+  member::Ended ended{key, end->status, {}, end->mixed};
   if (end->status.ok() && !round.broken.ok()) ended.status = round.broken;
   if (end->status.ok() && !end->withdrawn && !round.is_open && round.broken.ok()) {
     ended.status = {StatusCode::kInternal, "'" + round.facts.name +
@@ -420,14 +421,15 @@ void Uplink::EraseIfOver(const RoundKey& key) {
 void Uplink::Close(const Status& why) {
   if (std::exchange(closed_, true)) return;
   const bool has_left = why.ok() || why.code() == StatusCode::kShutdown;
-  SayTo(FirstRanks(ranks_), has_left ? Word(CarrierLeaves()) : Word(JobOver{why}));
+  SayTo(FirstRanks(ranks_),
+        has_left ? MemberWords::ToRank(CarrierLeaves()) : MemberWords::ToRank(JobOver{why}));
 }
 
 std::string Uplink::LackOf(RankSet missing) const {
   return " has no part of rank " + machine_ranks_.NamesOf(missing);
 }
 
-void Uplink::SayTo(RankSet ranks, const Word& word) {
+void Uplink::SayTo(RankSet ranks, const MemberWords::ToRank& word) {
   for (uint32_t rank = 0; rank < ranks_; ++rank) {
     if (Has(ranks, rank)) events_.say(rank, word);
   }

@@ -20,7 +20,7 @@
 
 #include "src/machine/member/ferry.h"
 #include "src/machine/member/machine_ranks.h"
-#include "src/machine/room/words.h"
+#include "src/machine/member/member_words.h"
 #include "src/protocol/worker/exchange/exchanges.h"
 #include "src/protocol/worker/exchange/lane_mailing.h"
 #include "src/protocol/worker/exchange/mail.h"
@@ -33,7 +33,7 @@ class Uplink {
  public:
   struct Events {
     std::function<void(uint32_t lane, protocol::LaneMail mail)> to_lane;
-    std::function<void(uint32_t rank, const Word& word)> say;
+    std::function<void(uint32_t rank, const MemberWords::ToRank& word)> say;
     // Mail for the carrier's own front.
     std::function<void(protocol::FrontMail)> to_front;
     // A rank has said what cannot be true in this job, so nobody can go on with that rank.
@@ -46,7 +46,7 @@ class Uplink {
 
   void OnView(const protocol::to_lane::View& mail);
   // Takes a word of a rank; before the first view the word waits.
-  void OnWord(uint32_t rank, const Word& word);
+  void OnWord(uint32_t rank, const MemberWords::ToCarrier& word);
   // Takes mail of a lane.
   void OnMail(protocol::FrontMail mail);
   // Tells the ranks that nobody carries any more, because the carrier's process has left
@@ -57,7 +57,7 @@ class Uplink {
   // The spans of the pieces. Only their sizes count, because the stages have the bytes.
   class RunSpans;
   struct Round {
-    UpwardFacts facts;
+    MemberFacts facts;
     std::shared_ptr<const std::vector<ShardId>> homes;
     std::unique_ptr<RunSpans> spans;
     RankSet begun = 0;
@@ -67,25 +67,22 @@ class Uplink {
     bool is_open = false;  // all have begun it: pieces may be collected
     uint64_t serial = 0;   // of the exchange; 0: there is none
     Status broken;         // not Ok: the round must not end well for the ranks
-    std::optional<Ended> end;
+    std::optional<member::Ended> end;
   };
   using Rounds = std::map<RoundKey, Round>;
 
-  void Hear(uint32_t rank, const Word& word);
-  void On(uint32_t rank, const BegunUpward& word);
-  void On(uint32_t rank, const JoinedUpward& word);
+  void Hear(uint32_t rank, const MemberWords::ToCarrier& word);
+  void On(uint32_t rank, const member::Begun& word);
+  void On(uint32_t rank, const member::Joined& word);
   void On(uint32_t rank, const Abort& word);
   void On(uint32_t rank, const Leaves&);
-  void On(uint32_t rank, const SetAdded& word);
-  void On(uint32_t rank, const SetRemoved& word);
-  void On(uint32_t rank, const Retired& word);
-  void On(uint32_t rank, const Forgotten& word);
-  void On(uint32_t rank, const AsksSettled& word);
-  // The carrier of a job with servers never gets these words.
-  template <typename Other>
-  void On(uint32_t, const Other&) {}
+  void On(uint32_t rank, const member::SetAdded& word);
+  void On(uint32_t rank, const member::SetRemoved& word);
+  void On(uint32_t rank, const member::Retired& word);
+  void On(uint32_t rank, const member::Forgotten& word);
+  void On(uint32_t rank, const member::AsksSettled& word);
 
-  Status Check(const BegunUpward& word, const Round& round) const;
+  Status Check(const member::Begun& word, const Round& round) const;
   RankSet Missing(const Round& round) const;
   void Look(const RoundKey& key);
   void LookAtAll();
@@ -98,7 +95,7 @@ class Uplink {
   // A rank of this process set that has left the job, wherever it was.
   std::optional<uint32_t> GoneOf(uint32_t process_set) const;
   std::string LackOf(RankSet missing) const;
-  void SayTo(RankSet ranks, const Word& word);
+  void SayTo(RankSet ranks, const MemberWords::ToRank& word);
 
   const uint32_t ranks_;
   const uint32_t lane_count_;
@@ -114,7 +111,7 @@ class Uplink {
   Slot slot_ = kNoSlot;
   MachineRanks machine_ranks_;
   bool closed_ = false;
-  std::deque<std::pair<uint32_t, Word>> early_;  // words before the first view
+  std::deque<std::pair<uint32_t, MemberWords::ToCarrier>> early_;  // words before the first view
   Rounds rounds_;
   std::map<uint64_t, RoundKey> keys_;  // by the number that an exchange has as an operation
   uint64_t last_number_ = 0;

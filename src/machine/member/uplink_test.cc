@@ -48,8 +48,8 @@ class UplinkTest : public testing::Test {
     view->servers.push_back(server);
     return {view, 2};
   }
-  static BegunUpward Begun(RankSet ranks = 0b11, Combine how = Combine::kSum) {
-    BegunUpward begun;
+  static member::Begun BegunWord(RankSet ranks = 0b11, Combine how = Combine::kSum) {
+    member::Begun begun;
     begun.key = kRoundUp;
     begun.facts.name = "w";
     begun.facts.ranks = ranks;
@@ -97,7 +97,7 @@ class UplinkTest : public testing::Test {
   WindowForTest window{ShapeUp()};
   Ferry ferry{window.of(0)};
   std::vector<protocol::LaneMail> mails;
-  std::vector<std::pair<uint32_t, Word>> told;
+  std::vector<std::pair<uint32_t, MemberWords::ToRank>> told;
   std::vector<Status> failures;
   Uplink uplink{
       kRanksUp,
@@ -105,53 +105,53 @@ class UplinkTest : public testing::Test {
       ShapeUp().block_bytes,
       ferry,
       {[this](uint32_t, protocol::LaneMail mail) { mails.push_back(std::move(mail)); },
-       [this](uint32_t rank, const Word& word) { told.emplace_back(rank, word); },
+       [this](uint32_t rank, const MemberWords::ToRank& word) { told.emplace_back(rank, word); },
        [](protocol::FrontMail) {}, [this](const Status& why) { failures.push_back(why); }}};
 };
 
 TEST_F(UplinkTest, ARoundBeginsWithTheLastOfItsRanks) {
-  uplink.OnWord(0, Begun());
+  uplink.OnWord(0, BegunWord());
   uplink.OnView(View());
   EXPECT_EQ(Exchange(), nullptr);
-  uplink.OnWord(1, Begun());
+  uplink.OnWord(1, BegunWord());
   ASSERT_NE(Exchange(), nullptr);
   EXPECT_EQ(Exchange()->count, 4u);
   EXPECT_EQ(Exchange()->spans->SpansOf(3).push.size(), 16u);
   EndExchange(Status::Ok());
   for (uint32_t rank : {0u, 1u}) {
-    ASSERT_EQ(ToldTo<Ended>(rank).size(), 1u);
-    EXPECT_TRUE(ToldTo<Ended>(rank)[0].status.ok());
-    EXPECT_EQ(ToldTo<Ended>(rank)[0].receipt, std::vector<uint32_t>{2});
+    ASSERT_EQ(ToldTo<member::Ended>(rank).size(), 1u);
+    EXPECT_TRUE(ToldTo<member::Ended>(rank)[0].status.ok());
+    EXPECT_EQ(ToldTo<member::Ended>(rank)[0].receipt, std::vector<uint32_t>{2});
   }
 }
 
 TEST_F(UplinkTest, AnErrorOpensTheRoundAndIsKeptForWhoComesLater) {
   uplink.OnView(View());
-  uplink.OnWord(0, Begun());
+  uplink.OnWord(0, BegunWord());
   uplink.OnWord(0, Abort{kRoundUp, Status(StatusCode::kDeadlineExceeded, "too late")});
   ASSERT_NE(Exchange(), nullptr);
   ASSERT_EQ(CountAborts(), 1u);
   EXPECT_NE(std::get<to_lane::Abort>(mails.back()).why.message().find("rank 3"), std::string::npos);
   EndExchange({StatusCode::kDeadlineExceeded, "too late"});
-  EXPECT_EQ(ToldTo<Ended>(0).size(), 1u);
-  EXPECT_TRUE(ToldTo<Ended>(1).empty());
-  uplink.OnWord(1, Begun());
-  ASSERT_EQ(ToldTo<Ended>(1).size(), 1u);
-  EXPECT_EQ(ToldTo<Ended>(1)[0].status.code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(ToldTo<member::Ended>(0).size(), 1u);
+  EXPECT_TRUE(ToldTo<member::Ended>(1).empty());
+  uplink.OnWord(1, BegunWord());
+  ASSERT_EQ(ToldTo<member::Ended>(1).size(), 1u);
+  EXPECT_EQ(ToldTo<member::Ended>(1)[0].status.code(), StatusCode::kDeadlineExceeded);
 }
 
 TEST_F(UplinkTest, RanksThatHaveJoinedAreNotWaitedForAndTheMachineJoinsWithTheLast) {
   uplink.OnView(View());
-  uplink.OnWord(0, Begun());
+  uplink.OnWord(0, BegunWord());
   mails.clear();
-  uplink.OnWord(1, JoinedUpward{4});
+  uplink.OnWord(1, member::Joined{4});
   ASSERT_NE(Exchange(), nullptr);
   ASSERT_EQ(mails.size(), 2u);
   EXPECT_EQ(std::get<to_lane::Joined>(mails[1]).ranks.List(), (std::vector<Slot>{3}))
       << "the machine has not joined as a whole";
   EndExchange(Status::Ok());
-  EXPECT_TRUE(ToldTo<Ended>(1).empty());
-  uplink.OnWord(0, JoinedUpward{4});
+  EXPECT_TRUE(ToldTo<member::Ended>(1).empty());
+  uplink.OnWord(0, member::Joined{4});
   ASSERT_TRUE(std::holds_alternative<to_lane::Joined>(mails.back()));
   EXPECT_EQ(std::get<to_lane::Joined>(mails.back()).number, 4u);
   EXPECT_TRUE(std::get<to_lane::Joined>(mails.back()).ranks.empty()) << "all of it";
@@ -159,19 +159,19 @@ TEST_F(UplinkTest, RanksThatHaveJoinedAreNotWaitedForAndTheMachineJoinsWithTheLa
 
 TEST_F(UplinkTest, ARankThatLeavesEndsWhatItIsIn) {
   uplink.OnView(View());
-  uplink.OnWord(0, Begun());
-  uplink.OnWord(1, Begun());
+  uplink.OnWord(0, BegunWord());
+  uplink.OnWord(1, BegunWord());
   uplink.OnWord(1, Leaves());
   EXPECT_EQ(CountAborts(), 1u);
   EXPECT_EQ(ToldTo<MayLeave>(1).size(), 1u);
   EndExchange(Status::Ok());
-  ASSERT_EQ(ToldTo<Ended>(0).size(), 1u);
-  EXPECT_NE(ToldTo<Ended>(0)[0].status.message().find("worker 3"), std::string::npos);
+  ASSERT_EQ(ToldTo<member::Ended>(0).size(), 1u);
+  EXPECT_NE(ToldTo<member::Ended>(0)[0].status.message().find("worker 3"), std::string::npos);
 }
 
 TEST_F(UplinkTest, ARoundThatWaitsHereEndsWhenARankElsewhereHasLeft) {
   uplink.OnView(View());
-  uplink.OnWord(0, Begun());
+  uplink.OnWord(0, BegunWord());
   EXPECT_EQ(CountAborts(), 0u);
   uplink.OnView(View(2, true));
   uplink.OnMail(to_front::HandOver{0, 2, {{}}});
@@ -180,10 +180,10 @@ TEST_F(UplinkTest, ARoundThatWaitsHereEndsWhenARankElsewhereHasLeft) {
 
 TEST_F(UplinkTest, WhatTheRanksDisagreeAboutIsWithdrawnOnce) {
   uplink.OnView(View());
-  uplink.OnWord(0, Begun());
-  uplink.OnWord(1, Begun());
-  uplink.OnWord(1, Retired{{kRoundUp.tensor}});
-  uplink.OnWord(0, Retired{{kRoundUp.tensor}});
+  uplink.OnWord(0, BegunWord());
+  uplink.OnWord(1, BegunWord());
+  uplink.OnWord(1, member::Retired{{kRoundUp.tensor}});
+  uplink.OnWord(0, member::Retired{{kRoundUp.tensor}});
   size_t withdrawn = 0;
   size_t retired = 0;
   for (const protocol::LaneMail& mail : mails) {
@@ -206,24 +206,24 @@ TEST_F(UplinkTest, ItsRanksAreToldThatNobodyCarriesAnyMore) {
 // The shard has named all ranks of this machine.
 TEST_F(UplinkTest, AnErrorOfAnotherMachineNamesTheRankThatHasNotComeHere) {
   uplink.OnView(View());
-  uplink.OnWord(0, Begun());
+  uplink.OnWord(0, BegunWord());
   uplink.OnWord(0, Abort{kRoundUp, {StatusCode::kDeadlineExceeded, "rank 2 has waited"}});
   const Status theirs(StatusCode::kDeadlineExceeded, "rank 0 has waited; no part of rank (2, 3)");
   EndExchange(theirs);
-  ASSERT_EQ(ToldTo<Ended>(0).size(), 1u);
-  EXPECT_EQ(ToldTo<Ended>(0)[0].status.message(),
+  ASSERT_EQ(ToldTo<member::Ended>(0).size(), 1u);
+  EXPECT_EQ(ToldTo<member::Ended>(0)[0].status.message(),
             theirs.message() + "; of this machine rank 3 has not begun it");
 }
 
 TEST_F(UplinkTest, AnErrorThatNamesTheRankThatHasNotComeDoesSoOnce) {
   uplink.OnView(View());
-  uplink.OnWord(0, Begun());
+  uplink.OnWord(0, BegunWord());
   uplink.OnWord(0, Abort{kRoundUp, {StatusCode::kDeadlineExceeded, "rank 2 has waited"}});
   const Status own(StatusCode::kDeadlineExceeded,
                    "rank 2 has waited; the machine of rank 2 has no part of rank 3");
   EndExchange(own);
-  ASSERT_EQ(ToldTo<Ended>(0).size(), 1u);
-  EXPECT_EQ(ToldTo<Ended>(0)[0].status, own);
+  ASSERT_EQ(ToldTo<member::Ended>(0).size(), 1u);
+  EXPECT_EQ(ToldTo<member::Ended>(0)[0].status, own);
 }
 
 // The decoder has no view, and sees one word at a time.
@@ -231,21 +231,21 @@ TEST_F(UplinkTest, AWordThatDoesNotFitTheJobOrTheWordsOfOthersEndsTheMachine) {
   uplink.OnView(View());
   struct Case {
     const char* what;
-    std::function<void(BegunUpward&)> change;
+    std::function<void(member::Begun&)> change;
   };
   const std::vector<Case> cases = {
-      {"a home that is no shard", [](BegunUpward& word) { word.facts.homes[3] = 1; }},
-      {"more pieces than homes", [](BegunUpward& word) { word.facts.pieces[0].count = 4; }},
+      {"a home that is no shard", [](member::Begun& word) { word.facts.homes[3] = 1; }},
+      {"more pieces than homes", [](member::Begun& word) { word.facts.pieces[0].count = 4; }},
       {"a part before what the machine pushes",
-       [](BegunUpward& word) { word.facts.pieces[0] = {3, 1024, 512, 512, 0, 1024}; }},
+       [](member::Begun& word) { word.facts.pieces[0] = {3, 1024, 512, 512, 0, 1024}; }},
       {"a part behind what the machine pushes",
-       [](BegunUpward& word) { word.facts.pieces[0] = {3, 1024, 0, 512, 0, 1024}; }},
-      {"a part of no piece", [](BegunUpward& word) { word.facts.pieces.clear(); }},
+       [](member::Begun& word) { word.facts.pieces[0] = {3, 1024, 0, 512, 0, 1024}; }},
+      {"a part of no piece", [](member::Begun& word) { word.facts.pieces.clear(); }},
   };
   uint64_t use = kRoundUp.use;
   for (const Case& one : cases) {
     failures.clear();
-    BegunUpward word = Begun();
+    member::Begun word = BegunWord();
     word.key.use = ++use;
     one.change(word);
     uplink.OnWord(0, word);
@@ -255,8 +255,8 @@ TEST_F(UplinkTest, AWordThatDoesNotFitTheJobOrTheWordsOfOthersEndsTheMachine) {
   }
   failures.clear();
   // The first rank says what the machine pushes; the others bring parts of that.
-  uplink.OnWord(0, Begun());
-  BegunUpward other = Begun();
+  uplink.OnWord(0, BegunWord());
+  member::Begun other = BegunWord();
   other.facts.pieces[0] = {3, 2048, 1024, 1024, 0, 2048};
   other.push_offset = 1024;
   uplink.OnWord(1, other);
@@ -272,14 +272,14 @@ TEST_F(UplinkTest, WhateverBytesARankChangesPiecesLieInTheirBlocks) {
   std::mt19937 random(5);
   size_t begun = 0;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    BegunUpward word = Begun(0b11, seed % 2 == 0 ? Combine::kSum : Combine::kOverlay);
+    member::Begun word = BegunWord(0b11, seed % 2 == 0 ? Combine::kSum : Combine::kOverlay);
     word.key.use = seed;
-    std::vector<std::byte> packet = EncodeWord(word);
+    std::vector<std::byte> packet = EncodeWord(MemberWords::ToCarrier(word));
     for (uint32_t i = random() % 3; i < 3; ++i) {
       const size_t at = 1 + random() % (packet.size() - 1);  // byte 0 is the kind
       packet[at] = static_cast<std::byte>(random() >> random() % 32);
     }
-    Result<Word> changed = DecodeWord(packet, kLimits);
+    auto changed = DecodeWord<MemberWords::ToCarrier>(packet, kLimits);
     mails.clear();
     // Any rank may be the first; the facts of the first rank count.
     const uint32_t first = random() % 2;

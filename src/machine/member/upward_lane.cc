@@ -28,7 +28,7 @@ class Hull {
   uint32_t end_ = 0;
 };
 
-bool IsAlike(const UpwardFacts::Run& one, UpwardFacts::Run other) {
+bool IsAlike(const MemberFacts::Run& one, MemberFacts::Run other) {
   other.count = one.count;
   return one == other;
 }
@@ -85,20 +85,20 @@ void UpwardLane::On(const protocol::to_lane::AddProcessSet& mail) {
   if (mail.ranks.empty()) return;  // a set without this rank
   std::vector<uint32_t> ranks = mail.ranks.List();
   sets_[mail.number] = SetOf(ranks);
-  events_.say(SetAdded{mail.number, mail.slots.List(), std::move(ranks)});
+  events_.say(member::SetAdded{mail.number, mail.slots.List(), std::move(ranks)});
 }
 
 void UpwardLane::On(const protocol::to_lane::RemoveProcessSet& mail) {
-  if (sets_.erase(mail.number) != 0) events_.say(SetRemoved{mail.number});
+  if (sets_.erase(mail.number) != 0) events_.say(member::SetRemoved{mail.number});
 }
 
 void UpwardLane::On(const protocol::to_lane::Joined& mail) {
-  if (mail.number != 0) events_.say(JoinedUpward{mail.number});
+  if (mail.number != 0) events_.say(member::Joined{mail.number});
 }
 
-UpwardFacts UpwardLane::FactsOf(const protocol::Exchange& exchange) {
+MemberFacts UpwardLane::FactsOf(const protocol::Exchange& exchange) {
   const Set& set = sets_.at(exchange.tensor.process_set);
-  UpwardFacts facts;
+  MemberFacts facts;
   facts.name = exchange.name;
   facts.ranks = set.ranks;
   facts.how = exchange.tensor.combine;
@@ -123,7 +123,7 @@ UpwardFacts UpwardLane::FactsOf(const protocol::Exchange& exchange) {
       push.Add(spans.push_offset, spans.push.size());
       want.Add(spans.want_offset, spans.want.size());
     }
-    UpwardFacts::Run run{1, bytes, push.offset(), push.bytes(), want.offset(), want.bytes()};
+    MemberFacts::Run run{1, bytes, push.offset(), push.bytes(), want.offset(), want.bytes()};
     if (facts.pieces.empty() || !IsAlike(facts.pieces.back(), run)) {
       facts.pieces.push_back(run);
     } else {
@@ -141,7 +141,7 @@ void UpwardLane::On(const protocol::to_lane::Begin& mail) {
   RoundKey key = KeyOf(exchange);
   open_[key] = &exchange;
   keys_[exchange.serial] = key;
-  BegunUpward begun{key, FactsOf(exchange)};
+  member::Begun begun{key, FactsOf(exchange)};
   if (exchange.count > 0) {
     protocol::Spans first = exchange.spans->SpansOf(exchange.first_piece);
     begun.push_offset = first.push_offset;
@@ -165,20 +165,20 @@ void UpwardLane::On(const protocol::to_lane::Abort& mail) {
 
 void UpwardLane::On(const protocol::to_lane::Retire& mail) {
   for (TensorId tensor : mail.tensors) told_homes_.erase(tensor);
-  events_.say(Retired{mail.tensors});
+  events_.say(member::Retired{mail.tensors});
 }
 
 void UpwardLane::On(const protocol::to_lane::Forget& mail) {
   for (TensorId tensor : mail.tensors) told_homes_.erase(tensor);
-  events_.say(Forgotten{mail.tensors});
+  events_.say(member::Forgotten{mail.tensors});
 }
 
 void UpwardLane::On(const protocol::to_lane::Settle& mail) {
-  events_.say(AsksSettled{mail.question});
+  events_.say(member::AsksSettled{mail.question});
 }
 
 // Ends the exchange. All blocks of the round that named this rank are over.
-void UpwardLane::OnEnded(const Ended& ended, Time now) {
+void UpwardLane::OnEnded(const member::Ended& ended, Time now) {
   auto one = open_.find(ended.key);
   if (one == open_.end() || ignores_answers_) return;
   const protocol::Exchange& exchange = *one->second;

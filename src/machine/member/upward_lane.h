@@ -16,8 +16,8 @@
 #include "src/local/window.h"
 #include "src/machine/member/ferry.h"
 #include "src/machine/member/machine_ranks.h"
+#include "src/machine/member/member_words.h"
 #include "src/machine/room/block_work.h"
-#include "src/machine/room/words.h"
 #include "src/protocol/worker/exchange/exchange.h"
 #include "src/protocol/worker/exchange/mail.h"
 
@@ -26,14 +26,14 @@ namespace byteps::machine {
 class UpwardLane {
  public:
   struct Events {
-    std::function<void(const Word&)> say;                 // to the carrier
-    std::function<void(protocol::FrontMail)> tell_front;  // must not call the lane
+    std::function<void(const MemberWords::ToCarrier&)> say;  // to the carrier
+    std::function<void(protocol::FrontMail)> tell_front;     // must not call the lane
   };
   // `ferry`: null, except at the carrier.
   UpwardLane(local::Window& window, Ferry* ferry, Events events);
 
   void OnMail(const protocol::LaneMail& mail);
-  void OnEnded(const Ended& ended, Time now);
+  void OnEnded(const member::Ended& ended, Time now);
   // Like BlockWork::Step.
   Result<bool> Step() { return work_.Step(); }
 
@@ -67,7 +67,7 @@ class UpwardLane {
   void On(const protocol::to_lane::Stop&) {}
 
   Set SetOf(const std::vector<uint32_t>& ranks) const;
-  UpwardFacts FactsOf(const protocol::Exchange& exchange);
+  MemberFacts FactsOf(const protocol::Exchange& exchange);
   void Forget(Exchanges::iterator one);
   const protocol::Exchange* Find(const local::AdmittedUse& at) const;
   void Fill(BlockWork::Taken& taken);

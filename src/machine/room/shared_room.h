@@ -9,9 +9,9 @@
 #include "src/local/window.h"
 #include "src/machine/room/begun_signs.h"
 #include "src/machine/room/byte_ring.h"
+#include "src/machine/room/fields.h"
 #include "src/machine/room/pulse.h"
 #include "src/machine/room/small_parts.h"
-#include "src/machine/room/words.h"
 
 namespace byteps::machine {
 

@@ -9,7 +9,7 @@ namespace {
 
 // Returns the ranks that fill a part. For a piece without bytes one rank is enough: the lowest,
 // which is mostly the carrier, and the carrier is awake.
-RankSet BringOf(const RoundFacts& facts, RankSet ranks, uint32_t last) {
+RankSet BringOf(const LocalFacts& facts, RankSet ranks, uint32_t last) {
   if (facts.how == Combine::kLast) return Bit(last);
   if (facts.root != kNoRank) return Bit(facts.root);
   bool empty = facts.pieces.size() == 1 && facts.pieces[0].bytes == 0;
@@ -18,7 +18,7 @@ RankSet BringOf(const RoundFacts& facts, RankSet ranks, uint32_t last) {
 
 }  // namespace
 
-local::BlockUse UseFor(const RoundKey& key, const RoundFacts& facts, RankSet ranks, uint32_t last,
+local::BlockUse UseFor(const RoundKey& key, const LocalFacts& facts, RankSet ranks, uint32_t last,
                        size_t bytes) {
   local::BlockUse use;
   use.ranks = ranks;

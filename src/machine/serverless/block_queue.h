@@ -12,14 +12,14 @@
 #include <vector>
 
 #include "src/local/window.h"
-#include "src/machine/room/words.h"
+#include "src/machine/serverless/local_words.h"
 #include "src/machine/serverless/rounds.h"
 
 namespace byteps::machine {
 
 // Returns the use of a block, or of a small part, for a piece of `bytes` bytes of such a round.
 // `last`: the rank that has begun the round as the last one.
-local::BlockUse UseFor(const RoundKey& key, const RoundFacts& facts, RankSet ranks, uint32_t last,
+local::BlockUse UseFor(const RoundKey& key, const LocalFacts& facts, RankSet ranks, uint32_t last,
                        size_t bytes);
 
 class BlockQueue {
@@ -48,7 +48,7 @@ class BlockQueue {
     friend auto operator<=>(const Urgency&, const Urgency&) = default;
   };
   struct Pieces {
-    RoundFacts facts;
+    LocalFacts facts;
     RankSet ranks = 0;
     uint32_t last = 0;
     size_t run = 0;         // in facts.pieces

@@ -15,15 +15,15 @@ constexpr local::WindowShape kShape = {.ranks = 3, .blocks = 3, .block_bytes = 4
 // A window in memory of this process, and the queue of its carrier.
 class BlockQueueTest : public testing::Test {
  protected:
-  static RoundFacts FactsOf(RankSet ranks, std::vector<RoundFacts::Run> pieces) {
-    RoundFacts facts;
+  static LocalFacts FactsOf(RankSet ranks, std::vector<LocalFacts::Run> pieces) {
+    LocalFacts facts;
     facts.ranks = ranks;
     facts.pieces = std::move(pieces);
     return facts;
   }
   static RoundKey Key(TensorId tensor) { return {tensor, 1, 0}; }
   void Add(TensorId tensor, int32_t priority, uint32_t pieces, RankSet ranks = 0b111) {
-    RoundFacts facts = FactsOf(ranks, {{pieces, 128}});
+    LocalFacts facts = FactsOf(ranks, {{pieces, 128}});
     facts.priority = priority;
     facts.order = tensor;
     queue.Add(Key(tensor), {facts, ranks, 0, {}});
@@ -116,7 +116,7 @@ TEST_F(BlockQueueTest, WhatIsDecidedCannotBeBrokenOff) {
 }
 
 TEST_F(BlockQueueTest, WhoBringsDependsOnTheOperation) {
-  RoundFacts facts = FactsOf(0b111, {{1, 8}});
+  LocalFacts facts = FactsOf(0b111, {{1, 8}});
   facts.how = Combine::kOverlay;
   facts.root = 2;
   queue.Add(Key(1), {facts, 0b111, 0, {}});

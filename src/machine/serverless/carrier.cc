@@ -47,7 +47,7 @@ Carrier::Carrier(local::Window& window, const CarrierOptions& options, Say say)
                options.ranks, options.piece_bytes_max);
 }
 
-void Carrier::OnWord(uint32_t rank, const Word& word, Time now) {
+void Carrier::OnWord(uint32_t rank, const LocalWords::ToCarrier& word, Time now) {
   now_ = now;
   std::visit([&](const auto& one) { On(rank, one); }, word);
 }
@@ -55,7 +55,7 @@ void Carrier::OnWord(uint32_t rank, const Word& word, Time now) {
 // A small round overtakes the rounds that wait for blocks: to combine it costs less than to ask
 // which round is more urgent.
 bool Carrier::OnComplete(const RoundKey& key, const CompleteRound& round) {
-  const std::vector<RoundFacts::Run>& pieces = round.facts.pieces;
+  const std::vector<LocalFacts::Run>& pieces = round.facts.pieces;
   if (pieces.size() == 1 && pieces[0].count == 1) {
     local::BlockUse use = UseFor(key, round.facts, round.ranks, round.last, pieces[0].bytes);
     if (options_.small.Combine(use, round.parts)) {
@@ -152,7 +152,7 @@ void Carrier::Close() {
   }
 }
 
-void Carrier::SayTo(RankSet ranks, const Word& word) {
+void Carrier::SayTo(RankSet ranks, const LocalWords::ToRank& word) {
   for (uint32_t rank = 0; rank < options_.ranks; ++rank) {
     if (Has(ranks, rank)) say_(rank, word);
   }

@@ -12,8 +12,8 @@
 
 #include "src/base/time.h"
 #include "src/local/window.h"
-#include "src/machine/room/words.h"
 #include "src/machine/serverless/block_queue.h"
+#include "src/machine/serverless/local_words.h"
 #include "src/machine/serverless/rounds.h"
 #include "src/protocol/control/names/declarations.h"
 #include "src/protocol/control/seeing/accounts.h"
@@ -36,11 +36,11 @@ struct CarrierOptions {
 
 class Carrier {
  public:
-  using Say = std::function<void(uint32_t rank, const Word& word)>;
+  using Say = std::function<void(uint32_t rank, const LocalWords::ToRank& word)>;
   Carrier(local::Window& window, const CarrierOptions& options, Say say);
 
   // Takes a word of a rank. Answers to it do not come back into this call.
-  void OnWord(uint32_t rank, const Word& word, Time now);
+  void OnWord(uint32_t rank, const LocalWords::ToCarrier& word, Time now);
   // Gives blocks; true: it gave at least one. Must be called after each event of the window.
   bool Admit();
   // Returns whether no complete round is under way.
@@ -64,25 +64,9 @@ class Carrier {
   void On(uint32_t rank, const Leaves&);
   void On(uint32_t rank, const GaveUp& word);
   void On(uint32_t rank, const wire::Message& message);
-  // These words come from a carrier only.
-  void On(uint32_t, const Failed&) {}
-  void On(uint32_t, const Combined&) {}
-  void On(uint32_t, const MayLeave&) {}
-  void On(uint32_t, const CarrierLeaves&) {}
-  void On(uint32_t, const JobOver&) {}
-  // These words belong to a job with servers.
-  void On(uint32_t, const BegunUpward&) {}
-  void On(uint32_t, const JoinedUpward&) {}
-  void On(uint32_t, const SetAdded&) {}
-  void On(uint32_t, const SetRemoved&) {}
-  void On(uint32_t, const Retired&) {}
-  void On(uint32_t, const Forgotten&) {}
-  void On(uint32_t, const AsksSettled&) {}
-  void On(uint32_t, const Ended&) {}
-  void On(uint32_t, const IsSettled&) {}
 
   bool OnComplete(const RoundKey& key, const CompleteRound& round);
-  void SayTo(RankSet ranks, const Word& word);
+  void SayTo(RankSet ranks, const LocalWords::ToRank& word);
   void Deliver(const protocol::Declarations::Answers& answers);
 
   const CarrierOptions options_;

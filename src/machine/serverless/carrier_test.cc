@@ -21,9 +21,9 @@ class CarrierTest : public testing::Test {
     spec.shape = {count};
     return wire::Declare{name, 0, spec, round};
   }
-  void Say(uint32_t rank, const Word& word) { carrier.OnWord(rank, word, now); }
+  void Say(uint32_t rank, const LocalWords::ToCarrier& word) { carrier.OnWord(rank, word, now); }
   void Begin(uint32_t rank, TensorId tensor) {
-    RoundFacts facts;
+    LocalFacts facts;
     facts.ranks = 0b11;
     facts.pieces = {{1, 64}};
     Say(rank, Begun{{tensor, 1, 0}, facts, 0});
@@ -40,10 +40,11 @@ class CarrierTest : public testing::Test {
   }
 
   WindowForTest window{{.ranks = 2, .blocks = 2, .block_bytes = 4096}};
-  std::map<uint32_t, std::vector<Word>> said;
-  Carrier carrier{window.of(0),
-                  {.ranks = 2, .piece_bytes_max = 4096},
-                  [this](uint32_t rank, const Word& word) { said[rank].push_back(word); }};
+  std::map<uint32_t, std::vector<LocalWords::ToRank>> said;
+  Carrier carrier{
+      window.of(0),
+      {.ranks = 2, .piece_bytes_max = 4096},
+      [this](uint32_t rank, const LocalWords::ToRank& word) { said[rank].push_back(word); }};
   Time now{};
 };
 
@@ -144,9 +145,10 @@ TEST_F(CarrierTest, RanksThatWaitForEachOtherAreTold) {
 TEST_F(CarrierTest, WhatIsSmallIsOverWhenAllHaveBegun) {
   std::vector<std::byte> memory(SmallMemory::BytesFor(2));
   const SmallMemory small(memory, 2);
-  Carrier one(window.of(0), {.ranks = 2, .piece_bytes_max = 4096, .small = small},
-              [this](uint32_t rank, const Word& word) { said[rank].push_back(word); });
-  RoundFacts facts;
+  Carrier one(
+      window.of(0), {.ranks = 2, .piece_bytes_max = 4096, .small = small},
+      [this](uint32_t rank, const LocalWords::ToRank& word) { said[rank].push_back(word); });
+  LocalFacts facts;
   facts.ranks = 0b11;
   facts.pieces = {{1, 4}};
   const float parts[] = {1, 2};

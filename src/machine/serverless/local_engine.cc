@@ -70,14 +70,17 @@ LocalEngine::LocalEngine(const LocalEngineOptions& options, local::Meeting meeti
       window_(room_.window(), SharedRoom::ShapeFor(options.size), options.rank, &heaps_),
       loop_(window_, {[this] { return Step(); }, [this] { return ShortStep(); }}),
       front_loop_(loop_, FrontOptionsFor(options), options.operation_limit, FrontEvents()),
-      lane_(window_, options.size, room_.Small(),
-            {[this](const Word& word) { mail_.Say(word); },
-             [this](protocol::FrontMail mail) { to_front_.push_back(std::move(mail)); },
-             [this](const RoundKey& key, bool join_is_over) { mail_.Ended(key, join_is_over); }}),
-      mail_(
-          room_, window_, options.size,
-          {[this](uint32_t rank, const Word& word) { carrier_->OnWord(rank, word, loop_.Now()); },
-           [this](const Word& word) { OnWord(word); }, [this] { return carrier_->KeepsErrors(); }}),
+      lane_(
+          window_, options.size, room_.Small(),
+          {[this](const LocalWords::ToCarrier& word) { channel_.Say(word); },
+           [this](protocol::FrontMail mail) { to_front_.push_back(std::move(mail)); },
+           [this](const RoundKey& key, bool join_is_over) { channel_.Ended(key, join_is_over); }}),
+      channel_(room_, window_, options.size,
+               {[this](uint32_t rank, const LocalWords::ToCarrier& word) {
+                  carrier_->OnWord(rank, word, loop_.Now());
+                },
+                [this](const LocalWords::ToRank& word) { OnWord(word); },
+                [this] { return carrier_->KeepsErrors(); }}),
       pulse_(room_.pulse(), options.rank, options.size, LooksMax(options)),
       ticker_(
           loop_, [this] { return NextTick(); }, [this](Time now) { OnTick(now); }),
@@ -88,7 +91,7 @@ LocalEngine::LocalEngine(const LocalEngineOptions& options, local::Meeting meeti
         CarrierOptions{options.size, PieceBytesFor(options.size), options.judge_after,
                        options.stall_after, [this](const std::string& text) { Report(text); },
                        room_.Small()},
-        [this](uint32_t to, const Word& word) { mail_.SayTo(to, word); });
+        [this](uint32_t to, const LocalWords::ToRank& word) { channel_.SayTo(to, word); });
   }
 }
 
@@ -163,7 +166,7 @@ void LocalEngine::Report(const std::string& text) {
 bool LocalEngine::Step() {
   front_loop_.TellEnds();
   if (over_) {
-    mail_.Flush();
+    channel_.Flush();
     if (leaves_) milestones_.SetLeft();
     return false;
   }
@@ -174,7 +177,7 @@ bool LocalEngine::Step() {
   }
   bool did = Hear();
   did = (!over_ && IsCarrier() && carrier_->Admit()) || did;
-  mail_.Flush();
+  channel_.Flush();
   window_.WakeSleepers();  // others go on meanwhile
   if (!over_) {
     Result<bool> stepped = lane_.Step(loop_.Now());
@@ -188,7 +191,7 @@ bool LocalEngine::Step() {
     DeliverToFront();
     did = true;
   }
-  mail_.Flush();
+  channel_.Flush();
   if (did) ticker_.Arm();
   if (!did && leaves_) LeaveIfDone();
   return did || over_;
@@ -204,18 +207,18 @@ bool LocalEngine::ShortStep() {
     }
     if (!over_) carrier_->Admit();
   }
-  mail_.Flush();
+  channel_.Flush();
   return over_ || !to_front_.empty() || front_loop_.HasEnds();
 }
 
 bool LocalEngine::Hear() {
   bool heard = false;
-  Status status = mail_.Hear([this] { return !over_; }, heard);
+  Status status = channel_.Hear([this] { return !over_; }, heard);
   if (!status.ok()) Fail(status);
   return heard;
 }
 
-void LocalEngine::OnWord(const Word& word) {
+void LocalEngine::OnWord(const LocalWords::ToRank& word) {
   if (const auto* combined = std::get_if<Combined>(&word)) {
     if (Status taken = lane_.OnCombined(*combined, loop_.Now()); !taken.ok()) Fail(taken);
   } else if (const auto* failed = std::get_if<Failed>(&word)) {
@@ -264,7 +267,7 @@ void LocalEngine::Beat() {
   if (over_ || loop_.Now() < next_account_) return;
   const bool watched = !options_.status_address.empty();
   next_account_ = loop_.Now() + (watched ? options_.alive_every : kAccountEvery);
-  mail_.Say(wire::Message(front_loop_.Tell()));
+  channel_.Say(wire::Message(front_loop_.Tell()));
 }
 
 // Takes what already lies in the window and in the rings, because another rank may end right after
@@ -309,7 +312,7 @@ void LocalEngine::End(const Status& why) {
   if (!leaves_ && front().open_operations() > 0) log_.Error("the job is over: {}", why.message());
   beat_.reset();
   // A rank that has not heard the reason will hear that this process has ended.
-  if (mail_.Flush()) window_.Leave();
+  if (channel_.Flush()) window_.Leave();
   front().Stop(leaves_ ? front_loop_.shut_down() : why);
   DeliverToFront();
   heaps_.Close();
@@ -326,7 +329,7 @@ std::vector<uint32_t> LocalEngine::Members() {
 
 void LocalEngine::GiveUp(const std::string& why) {
   loop_.Post([this, why] {
-    if (!over_ && !leaves_) mail_.Say(GaveUp{why});
+    if (!over_ && !leaves_) channel_.Say(GaveUp{why});
   });
 }
 
@@ -352,7 +355,7 @@ void LocalEngine::BeginToLeave() {
   front_loop_.Leave();
   front_loop_.Take();
   if (over_) return;
-  mail_.Say(Leaves());
+  channel_.Say(Leaves());
 }
 
 // Leaves when all exchanges with blocks have ended. They end in order, because others may have a
@@ -366,7 +369,7 @@ void LocalEngine::LeaveIfDone() {
     if (!carrier_->IsIdle()) return;
     if (!closed_) carrier_->Close();
     closed_ = true;
-    if (!mail_.Flush()) return;
+    if (!channel_.Flush()) return;
   }
   End(front_loop_.shut_down());
 }
@@ -378,9 +381,9 @@ void LocalEngine::CutShort() {
 
 void LocalEngine::SendControl(const wire::Message& message) {
   if (const auto* suspect = std::get_if<wire::Suspect>(&message)) {
-    mail_.Say(GaveUp{suspect->text});
+    channel_.Say(GaveUp{suspect->text});
   } else {
-    mail_.Say(message);
+    channel_.Say(message);
   }
 }
 

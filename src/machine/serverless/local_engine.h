@@ -16,11 +16,12 @@
 #include "src/base/log.h"
 #include "src/local/life_watch.h"
 #include "src/local/meeting.h"
-#include "src/machine/room/mail_room.h"
 #include "src/machine/room/pulse.h"
 #include "src/machine/room/shared_room.h"
+#include "src/machine/room/word_channel.h"
 #include "src/machine/room/word_loop.h"
 #include "src/machine/serverless/carrier.h"
+#include "src/machine/serverless/local_words.h"
 #include "src/machine/serverless/window_lane.h"
 #include "src/runtime/seeing/status_page.h"
 #include "src/runtime/seeing/status_port.h"
@@ -92,7 +93,7 @@ class LocalEngine final : public runtime::Engine {
   bool Step();
   bool ShortStep();
   bool Hear();
-  void OnWord(const Word& word);
+  void OnWord(const LocalWords::ToRank& word);
   void DeliverToFront();
   std::optional<Time> NextTick();
   void OnTick(Time now);
@@ -127,7 +128,7 @@ class LocalEngine final : public runtime::Engine {
   runtime::FrontLoop front_loop_;
   WindowLane lane_;
   std::unique_ptr<Carrier> carrier_;
-  MailRoom mail_;
+  WordChannel<LocalWords> channel_;
   std::deque<protocol::FrontMail> to_front_;
   Pulse pulse_;
   runtime::Ticker ticker_;

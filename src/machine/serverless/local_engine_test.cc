@@ -53,17 +53,17 @@ std::array<std::optional<local::Meeting>, kEngineRanks> MeetOfEngines() {
 class PlayedCarrier {
  public:
   // Called when the carrier has answered a word of rank 1, before the answers are sent.
-  using Then = std::function<void(const Word& word, Carrier& carrier)>;
+  using Then = std::function<void(const LocalWords::ToCarrier& word, Carrier& carrier)>;
   PlayedCarrier(local::Meeting meeting, Then then)
       : meeting_(std::move(meeting)),
         then_(std::move(then)),
         room_(meeting_.memory.bytes(), SharedRoom::ShapeFor(kEngineRanks)),
         window_(room_.window(), SharedRoom::ShapeFor(kEngineRanks), kCarrierRank),
-        mail_(
-            room_, window_, kEngineRanks,
-            {[this](uint32_t rank, const Word& word) { OnWord(rank, word); }, [](const Word&) {}}),
+        channel_(room_, window_, kEngineRanks,
+                 {[this](uint32_t rank, const LocalWords::ToCarrier& word) { OnWord(rank, word); },
+                  [](const LocalWords::ToRank&) {}}),
         carrier_(window_, {.ranks = kEngineRanks, .piece_bytes_max = 4096, .small = room_.Small()},
-                 [this](uint32_t to, const Word& word) { mail_.SayTo(to, word); }),
+                 [this](uint32_t to, const LocalWords::ToRank& word) { channel_.SayTo(to, word); }),
         thread_([this] { Run(); }) {}
   PlayedCarrier(const PlayedCarrier&) = delete;
   PlayedCarrier& operator=(const PlayedCarrier&) = delete;
@@ -74,7 +74,7 @@ class PlayedCarrier {
   }
 
  private:
-  void OnWord(uint32_t rank, const Word& word) {
+  void OnWord(uint32_t rank, const LocalWords::ToCarrier& word) {
     carrier_.OnWord(rank, word, Time());
     if (!std::holds_alternative<Leaves>(word)) carrier_.OnWord(kCarrierRank, word, Time());
     then_(word, carrier_);
@@ -83,8 +83,8 @@ class PlayedCarrier {
     while (!stopped_.load()) {
       const uint32_t events = window_.Events();
       bool heard = false;
-      EXPECT_TRUE(mail_.Hear([] { return true; }, heard).ok());
-      mail_.Flush();
+      EXPECT_TRUE(channel_.Hear([] { return true; }, heard).ok());
+      channel_.Flush();
       if (!heard) window_.Sleep(events, local::In(local::kLong));
     }
   }
@@ -93,7 +93,7 @@ class PlayedCarrier {
   const Then then_;
   const SharedRoom room_;
   local::Window window_;
-  MailRoom mail_;
+  WordChannel<LocalWords> channel_;
   Carrier carrier_;
   std::atomic<bool> stopped_{false};
   std::thread thread_;
@@ -103,7 +103,7 @@ class PlayedCarrier {
 TEST(LocalEngineTest, ARoundThatWasCompleteEndsWellThoughTheCarrierLeavesRightAfterIt) {
   auto met = MeetOfEngines();
   ASSERT_TRUE(met[0].has_value() && met[1].has_value());
-  PlayedCarrier carrier(std::move(*met[0]), [](const Word& word, Carrier& one) {
+  PlayedCarrier carrier(std::move(*met[0]), [](const LocalWords::ToCarrier& word, Carrier& one) {
     if (std::holds_alternative<Begun>(word)) one.Close();
   });
   Log log("engine test", "fatal", true);

@@ -12,14 +12,14 @@
 #include <vector>
 
 #include "src/base/status.h"
-#include "src/machine/room/words.h"
+#include "src/machine/serverless/local_words.h"
 #include "src/wire/join_word.h"
 
 namespace byteps::machine {
 
 // A round that all ranks that take part have begun.
 struct CompleteRound {
-  RoundFacts facts;
+  LocalFacts facts;
   RankSet ranks = 0;
   uint32_t last = 0;             // the rank that began it last
   std::vector<SmallPart> parts;  // by rank
@@ -57,7 +57,7 @@ class Rounds {
 
  private:
   struct Round {
-    RoundFacts facts;
+    LocalFacts facts;
     RankSet begun = 0;
     wire::LastToJoin last;
     std::vector<SmallPart> parts;  // by rank

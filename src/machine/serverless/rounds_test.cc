@@ -10,8 +10,8 @@ namespace {
 
 class RoundsTest : public testing::Test {
  protected:
-  static RoundFacts FactsOf(RankSet ranks) {
-    RoundFacts facts;
+  static LocalFacts FactsOf(RankSet ranks) {
+    LocalFacts facts;
     facts.ranks = ranks;
     facts.pieces = {{1, 64}};
     return facts;
@@ -23,7 +23,7 @@ class RoundsTest : public testing::Test {
   }
   void Join(uint32_t rank, uint32_t operations = 0) {
     rounds.OnJoined(rank);
-    RoundFacts facts = FactsOf(0b111);
+    LocalFacts facts = FactsOf(0b111);
     facts.how = Combine::kLast;
     rounds.OnBegun(rank, {Key(99), facts, operations});
   }
@@ -104,7 +104,7 @@ TEST_F(RoundsTest, WhoHasTakenPartInMostHasJoinedLastWhoeverSaysSoLast) {
 }
 
 TEST_F(RoundsTest, ARootThatHasJoinedBringsNothing) {
-  RoundFacts facts = FactsOf(0b111);
+  LocalFacts facts = FactsOf(0b111);
   facts.root = 2;
   Join(2);
   rounds.OnBegun(0, {Key(1), facts, 0});

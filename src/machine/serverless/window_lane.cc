@@ -15,8 +15,8 @@ using local::Decision;
 
 RoundKey KeyOf(const local::BlockUse& use) { return {use.tensor, use.round, use.generation}; }
 
-RoundFacts FactsOf(const protocol::Exchange& exchange, RankSet ranks) {
-  RoundFacts facts;
+LocalFacts FactsOf(const protocol::Exchange& exchange, RankSet ranks) {
+  LocalFacts facts;
   facts.ranks = ranks;
   facts.how = exchange.tensor.combine;
   facts.type = exchange.tensor.dtype;

@@ -17,7 +17,7 @@
 #include "src/base/time.h"
 #include "src/local/window.h"
 #include "src/machine/room/block_work.h"
-#include "src/machine/room/words.h"
+#include "src/machine/serverless/local_words.h"
 #include "src/protocol/worker/exchange/exchange.h"
 #include "src/protocol/worker/exchange/mail.h"
 
@@ -26,8 +26,8 @@ namespace byteps::machine {
 class WindowLane {
  public:
   struct Events {
-    std::function<void(const Word&)> say;                 // to the carrier
-    std::function<void(protocol::FrontMail)> tell_front;  // must not call the lane
+    std::function<void(const LocalWords::ToCarrier&)> say;  // to the carrier
+    std::function<void(protocol::FrontMail)> tell_front;    // must not call the lane
     // A round has ended here, well or not. `join_is_over`: it was the end of a join, for all.
     std::function<void(const RoundKey&, bool join_is_over)> ended = nullptr;
   };

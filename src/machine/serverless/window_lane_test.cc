@@ -43,7 +43,7 @@ struct Exchanged final : protocol::SpanSource {
 class WindowLaneTest : public testing::Test {
  protected:
   struct Rank {
-    std::vector<Word> said;
+    std::vector<LocalWords::ToCarrier> said;
     std::vector<protocol::FrontMail> told;
     std::unique_ptr<WindowLane> lane;
   };
@@ -55,7 +55,7 @@ class WindowLaneTest : public testing::Test {
       one.lane = std::make_unique<WindowLane>(
           window.of(rank), 2, SmallMemory(),
           WindowLane::Events{
-              [&one](const Word& word) { one.said.push_back(word); },
+              [&one](const LocalWords::ToCarrier& word) { one.said.push_back(word); },
               [&one](protocol::FrontMail mail) { one.told.push_back(std::move(mail)); }});
     }
   }
@@ -108,7 +108,7 @@ TEST_F(WindowLaneTest, SaysWhatItHasBegun) {
   EXPECT_EQ(begun.key, kKey);
   EXPECT_EQ(begun.facts.ranks, 0b10u);
   EXPECT_EQ(begun.facts.priority, -3);
-  EXPECT_EQ(begun.facts.pieces, (std::vector<RoundFacts::Run>{{5, kPieceBytes}}));
+  EXPECT_EQ(begun.facts.pieces, (std::vector<LocalFacts::Run>{{5, kPieceBytes}}));
 }
 
 TEST_F(WindowLaneTest, AllPiecesOfAllRanksAreSummed) {
@@ -226,7 +226,7 @@ TEST_F(WindowLaneTest, WhatIsSmallGoesThroughAPlaceOfTheRank) {
   Rank one;
   one.lane = std::make_unique<WindowLane>(
       window.of(1), 2, small,
-      WindowLane::Events{[&one](const Word& word) { one.said.push_back(word); },
+      WindowLane::Events{[&one](const LocalWords::ToCarrier& word) { one.said.push_back(word); },
                          [&one](protocol::FrontMail mail) { one.told.push_back(std::move(mail)); },
                          [&ended](const RoundKey& key, bool) { ended.push_back(key); }});
   Exchanged mine(1, 1, 5);

@@ -1,4 +1,4 @@
-#include "src/machine/room/mail_line.h"
+#include "src/machine/room/word_line.h"
 
 #include <utility>
 
@@ -14,14 +14,14 @@ constexpr size_t kPacketBytesMax = wire::kControlBytesMax + 1024;
 
 }  // namespace
 
-void MailLine::Send(std::vector<std::byte> packet) {
+void WordLine::Send(std::vector<std::byte> packet) {
   std::vector<std::byte> length(kLengthBytes);
   wire::PutLittle(length.data(), static_cast<uint32_t>(packet.size()));
   packet.insert(packet.begin(), length.begin(), length.end());
   waiting_.push_back(std::move(packet));
 }
 
-bool MailLine::Flush() {
+bool WordLine::Flush() {
   bool put = false;
   while (!waiting_.empty()) {
     ConstByteSpan rest = ConstByteSpan(waiting_.front()).subspan(sent_);
@@ -35,7 +35,7 @@ bool MailLine::Flush() {
   return put;
 }
 
-Result<std::optional<std::vector<std::byte>>> MailLine::Receive(bool& wake) {
+Result<std::optional<std::vector<std::byte>>> WordLine::Receive(bool& wake) {
   if (!has_length_) packet_.resize(kLengthBytes);
   while (true) {
     received_ += in_.Read(ByteSpan(packet_).subspan(received_), wake);

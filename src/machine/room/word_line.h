@@ -13,9 +13,9 @@
 
 namespace byteps::machine {
 
-class MailLine {
+class WordLine {
  public:
-  MailLine(ByteRing out, ByteRing in) : out_(out), in_(in) {}
+  WordLine(ByteRing out, ByteRing in) : out_(out), in_(in) {}
 
   // Queues a packet. Does not block. Flush must follow.
   void Send(std::vector<std::byte> packet);

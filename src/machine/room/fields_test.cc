@@ -1,17 +1,22 @@
-#include "src/machine/room/words.h"
+#include "src/machine/room/fields.h"
 
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <random>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
+
+#include "src/machine/member/member_words.h"
+#include "src/machine/serverless/local_words.h"
 
 namespace byteps::machine {
 namespace {
 
-RoundFacts Facts() {
-  RoundFacts facts;
+LocalFacts Facts() {
+  LocalFacts facts;
   facts.ranks = 0b1011;
   facts.how = Combine::kMax;
   facts.type = DataType::kBfloat16;
@@ -22,8 +27,8 @@ RoundFacts Facts() {
   return facts;
 }
 
-UpwardFacts Upward() {
-  UpwardFacts facts;
+MemberFacts Upward() {
+  MemberFacts facts;
   facts.name = "w";
   facts.ranks = 0b101;
   facts.how = Combine::kOverlay;
@@ -43,9 +48,31 @@ UpwardFacts Upward() {
 constexpr WordLimits kLimitsOfWords = {.ranks = 4, .piece_bytes_max = 64};
 constexpr RoundKey kRoundOfWords = {5, uint64_t{1} << 41, 1};
 
+template <typename Kind, typename Words>
+struct IsIn;
+template <typename Kind, typename... Kinds>
+struct IsIn<Kind, std::variant<Kinds...>> : std::disjunction<std::is_same<Kind, Kinds>...> {};
+
+// The words that go the same way in the same kind of job as a word of this kind.
+template <typename Kind>
+using WordsOf = std::conditional_t<
+    IsIn<Kind, LocalWords::ToCarrier>::value, LocalWords::ToCarrier,
+    std::conditional_t<IsIn<Kind, LocalWords::ToRank>::value, LocalWords::ToRank,
+                       std::conditional_t<IsIn<Kind, MemberWords::ToCarrier>::value,
+                                          MemberWords::ToCarrier, MemberWords::ToRank>>>;
+
+template <typename Kind>
+std::vector<std::byte> Encode(const Kind& word) {
+  return EncodeWord(WordsOf<Kind>(word));
+}
+template <typename Kind>
+Result<WordsOf<Kind>> Decode(ConstByteSpan packet) {
+  return DecodeWord<WordsOf<Kind>>(packet, kLimitsOfWords);
+}
+
 template <typename Kind>
 Kind Back(const Kind& word) {
-  Result<Word> back = DecodeWord(EncodeWord(word), kLimitsOfWords);
+  auto back = Decode<Kind>(Encode(word));
   EXPECT_TRUE(back.ok()) << back.status().ToString();
   return std::get<Kind>(back.value());
 }
@@ -68,27 +95,27 @@ TEST(Words, ComeBackAsTheyWere) {
   EXPECT_EQ(failed.key, kRoundOfWords);
   EXPECT_EQ(failed.status, error);
   EXPECT_EQ(Back(JobOver{error}).status, error);
-  BegunUpward upward = Back(BegunUpward{kRoundOfWords, Upward(), 8, 16, 7});
+  member::Begun upward = Back(member::Begun{kRoundOfWords, Upward(), 8, 16, 7});
   EXPECT_EQ(upward.key, kRoundOfWords);
   EXPECT_EQ(upward.facts, Upward());
   EXPECT_EQ(upward.push_offset, 8u);
   EXPECT_EQ(upward.push_bytes, 16u);
   EXPECT_EQ(upward.operations, 7u);
-  EXPECT_EQ(Back(JoinedUpward{3}).number, 3u);
-  SetAdded added = Back(SetAdded{4, {0, 2}, {1, 5}});
+  EXPECT_EQ(Back(member::Joined{3}).number, 3u);
+  member::SetAdded added = Back(member::SetAdded{4, {0, 2}, {1, 5}});
   EXPECT_EQ(added.number, 4u);
   EXPECT_EQ(added.slots, (std::vector<uint32_t>{0, 2}));
   EXPECT_EQ(added.ranks, (std::vector<uint32_t>{1, 5}));
-  EXPECT_EQ(Back(SetRemoved{4}).number, 4u);
-  EXPECT_EQ(Back(Retired{{7, 8}}).tensors, (std::vector<TensorId>{7, 8}));
-  EXPECT_EQ(Back(Forgotten{{7, 8}}).tensors, (std::vector<TensorId>{7, 8}));
-  EXPECT_EQ(Back(AsksSettled{11}).question, 11u);
-  EXPECT_EQ(Back(IsSettled{11}).question, 11u);
-  Ended ended = Back(Ended{kRoundOfWords, Status::Ok(), {0, 2}, true});
+  EXPECT_EQ(Back(member::SetRemoved{4}).number, 4u);
+  EXPECT_EQ(Back(member::Retired{{7, 8}}).tensors, (std::vector<TensorId>{7, 8}));
+  EXPECT_EQ(Back(member::Forgotten{{7, 8}}).tensors, (std::vector<TensorId>{7, 8}));
+  EXPECT_EQ(Back(member::AsksSettled{11}).question, 11u);
+  EXPECT_EQ(Back(member::IsSettled{11}).question, 11u);
+  member::Ended ended = Back(member::Ended{kRoundOfWords, Status::Ok(), {0, 2}, true});
   EXPECT_TRUE(ended.status.ok());
   EXPECT_EQ(ended.receipt, (std::vector<uint32_t>{0, 2}));
   EXPECT_TRUE(ended.mixed);
-  EXPECT_EQ(Back(Ended{kRoundOfWords, error, {}, false}).status, error);
+  EXPECT_EQ(Back(member::Ended{kRoundOfWords, error, {}, false}).status, error);
   Back(Joined());
   Back(Leaves());
   Back(MayLeave());
@@ -97,22 +124,24 @@ TEST(Words, ComeBackAsTheyWere) {
   EXPECT_EQ(Back(message), message);
 }
 
-TEST(Words, WhatIsNoneIsRefused) {
-  std::vector<Word> words = {Begun{kRoundOfWords, Facts(), 0, {3, 8, 16}},
-                             Combined{kRoundOfWords, 0b1001},
-                             Abort{kRoundOfWords, Status(StatusCode::kDeadlineExceeded, "why")},
-                             BegunUpward{kRoundOfWords, Upward(), 8, 16},
-                             SetAdded{4, {0, 2}, {1, 5}},
-                             Ended{kRoundOfWords, Status::Ok(), {0, 2}, true},
-                             Failed{kRoundOfWords, Status(StatusCode::kPeerLost, "text")}};
-  for (const Word& word : words) {
-    std::vector<std::byte> packet = EncodeWord(word);
-    for (size_t bytes = 0; bytes < packet.size(); ++bytes) {
-      EXPECT_FALSE(DecodeWord(ConstByteSpan(packet).first(bytes), kLimitsOfWords).ok()) << bytes;
-    }
-    packet.push_back(std::byte{0});
-    EXPECT_FALSE(DecodeWord(packet, kLimitsOfWords).ok());
+template <typename Kind>
+void ExpectWhole(const Kind& word) {
+  std::vector<std::byte> packet = Encode(word);
+  for (size_t bytes = 0; bytes < packet.size(); ++bytes) {
+    EXPECT_FALSE(Decode<Kind>(ConstByteSpan(packet).first(bytes)).ok()) << bytes;
   }
+  packet.push_back(std::byte{0});
+  EXPECT_FALSE(Decode<Kind>(packet).ok());
+}
+
+TEST(Words, WhatIsNoneIsRefused) {
+  ExpectWhole(Begun{kRoundOfWords, Facts(), 0, {3, 8, 16}});
+  ExpectWhole(Combined{kRoundOfWords, 0b1001});
+  ExpectWhole(Abort{kRoundOfWords, Status(StatusCode::kDeadlineExceeded, "why")});
+  ExpectWhole(member::Begun{kRoundOfWords, Upward(), 8, 16});
+  ExpectWhole(member::SetAdded{4, {0, 2}, {1, 5}});
+  ExpectWhole(member::Ended{kRoundOfWords, Status::Ok(), {0, 2}, true});
+  ExpectWhole(Failed{kRoundOfWords, Status(StatusCode::kPeerLost, "text")});
 }
 
 // Changes that make a right word wrong.
@@ -121,11 +150,11 @@ using Changes = std::vector<std::pair<const char*, std::function<void(Kind&)>>>;
 
 template <typename Kind>
 void ExpectRefused(const Kind& word, const Changes<Kind>& changes) {
-  EXPECT_TRUE(DecodeWord(EncodeWord(word), kLimitsOfWords).ok());
+  EXPECT_TRUE(Decode<Kind>(Encode(word)).ok());
   for (const auto& [what, change] : changes) {
     Kind wrong = word;
     change(wrong);
-    Result<Word> back = DecodeWord(EncodeWord(wrong), kLimitsOfWords);
+    auto back = Decode<Kind>(Encode(wrong));
     EXPECT_FALSE(back.ok()) << what;
     if (!back.ok()) EXPECT_EQ(back.status().code(), StatusCode::kProtocol) << what;
   }
@@ -158,7 +187,7 @@ TEST(Words, AFactOfARoundThatCannotBeTrueIsRefused) {
 }
 
 TEST(Words, AFactForTheServersThatCannotBeTrueIsRefused) {
-  using Of = BegunUpward;
+  using Of = member::Begun;
   Of summed{kRoundOfWords, Upward(), 8, 16, 7};
   summed.facts.how = Combine::kSum;
   ExpectRefused<Of>(summed,
@@ -192,11 +221,13 @@ TEST(Words, AFactForTheServersThatCannotBeTrueIsRefused) {
 }
 
 TEST(Words, NumbersThatNoJobHasAreRefused) {
-  ExpectRefused<SetAdded>({4, {0, 2}, {1, 5}},
-                          {{"slot", [](SetAdded& word) { word.slots[1] = kJobNumbersMax; }},
-                           {"rank", [](SetAdded& word) { word.ranks[1] = UINT32_MAX; }}});
-  ExpectRefused<Ended>({kRoundOfWords, Status::Ok(), {0, 2}, true},
-                       {{"slot", [](Ended& word) { word.receipt[0] = kJobNumbersMax; }}});
+  ExpectRefused<member::SetAdded>(
+      {4, {0, 2}, {1, 5}},
+      {{"slot", [](member::SetAdded& word) { word.slots[1] = kJobNumbersMax; }},
+       {"rank", [](member::SetAdded& word) { word.ranks[1] = UINT32_MAX; }}});
+  ExpectRefused<member::Ended>(
+      {kRoundOfWords, Status::Ok(), {0, 2}, true},
+      {{"slot", [](member::Ended& word) { word.receipt[0] = kJobNumbersMax; }}});
   ExpectRefused<Combined>({kRoundOfWords, 0b1001},
                           {{"rank", [](Combined& word) { word.ranks |= 1 << 4; }}});
 }
@@ -204,18 +235,18 @@ TEST(Words, NumbersThatNoJobHasAreRefused) {
 // Gives every byte of a word each of its values, one at a time. Each word that is let in must be
 // possible.
 TEST(Words, WhateverOneByteBecomesWhatIsLetInLiesInsideThePiece) {
-  const std::vector<std::byte> packet = EncodeWord(BegunUpward{kRoundOfWords, Upward(), 8, 16, 7});
+  const std::vector<std::byte> packet = Encode(member::Begun{kRoundOfWords, Upward(), 8, 16, 7});
   size_t let_in = 0;
   for (size_t at = 1; at < packet.size(); ++at) {
     for (int value = 0; value < 256; ++value) {
       std::vector<std::byte> changed = packet;
       changed[at] = static_cast<std::byte>(value);
-      Result<Word> word = DecodeWord(changed, kLimitsOfWords);
+      auto word = Decode<member::Begun>(changed);
       if (!word.ok()) continue;
       ++let_in;
-      const auto& begun = std::get<BegunUpward>(word.value());
+      const auto& begun = std::get<member::Begun>(word.value());
       EXPECT_EQ(begun.facts.ranks & ~RankSet{0b1111}, 0u);
-      for (const UpwardFacts::Run& run : begun.facts.pieces) {
+      for (const MemberFacts::Run& run : begun.facts.pieces) {
         EXPECT_GT(run.count, 0u);
         EXPECT_LE(run.bytes, kLimitsOfWords.piece_bytes_max);
         EXPECT_LE(uint64_t{run.push_offset} + run.push_bytes, run.bytes);
@@ -227,15 +258,24 @@ TEST(Words, WhateverOneByteBecomesWhatIsLetInLiesInsideThePiece) {
   EXPECT_GT(let_in, 256u) << "names, priorities and homes may be any";
 }
 
-TEST(Words, RandomBytesHarmNothing) {
+template <typename Words>
+void ReadRandomBytes() {
   std::mt19937 random(3);
   for (int i = 0; i < 20000; ++i) {
     std::vector<std::byte> packet(random() % 80);
     for (std::byte& one : packet) one = static_cast<std::byte>(random());
-    if (!packet.empty())
-      packet[0] = static_cast<std::byte>(random() % (std::variant_size_v<Word> + 1));
-    (void)DecodeWord(packet, kLimitsOfWords);
+    if (!packet.empty()) {
+      packet[0] = static_cast<std::byte>(random() % (std::variant_size_v<Words> + 1));
+    }
+    (void)DecodeWord<Words>(packet, kLimitsOfWords);
   }
+}
+
+TEST(Words, RandomBytesHarmNothing) {
+  ReadRandomBytes<LocalWords::ToCarrier>();
+  ReadRandomBytes<LocalWords::ToRank>();
+  ReadRandomBytes<MemberWords::ToCarrier>();
+  ReadRandomBytes<MemberWords::ToRank>();
 }
 
 }  // namespace

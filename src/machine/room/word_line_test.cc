@@ -1,4 +1,4 @@
-#include "src/machine/room/mail_line.h"
+#include "src/machine/room/word_line.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ std::vector<std::byte> PacketOf(size_t bytes) {
   return packet;
 }
 
-class MailLineTest : public testing::Test {
+class WordLineTest : public testing::Test {
  protected:
   std::optional<std::vector<std::byte>> Next() {
     auto packet = second.Receive(wake);
@@ -24,12 +24,12 @@ class MailLineTest : public testing::Test {
 
   std::unique_ptr<RingWords> there = std::make_unique<RingWords>();
   std::unique_ptr<RingWords> back = std::make_unique<RingWords>();
-  MailLine first{ByteRing(*there), ByteRing(*back)};
-  MailLine second{ByteRing(*back), ByteRing(*there)};
+  WordLine first{ByteRing(*there), ByteRing(*back)};
+  WordLine second{ByteRing(*back), ByteRing(*there)};
   bool wake = false;
 };
 
-TEST_F(MailLineTest, PacketsKeepTheirBordersAndOrder) {
+TEST_F(WordLineTest, PacketsKeepTheirBordersAndOrder) {
   for (size_t bytes : {5, 0, 1, 300}) first.Send(PacketOf(bytes));
   EXPECT_FALSE(Next().has_value()) << "nothing was flushed";
   EXPECT_TRUE(first.Flush());
@@ -38,7 +38,7 @@ TEST_F(MailLineTest, PacketsKeepTheirBordersAndOrder) {
   EXPECT_TRUE(first.IsFlushed());
 }
 
-TEST_F(MailLineTest, APacketMayBeLargerThanTheRing) {
+TEST_F(WordLineTest, APacketMayBeLargerThanTheRing) {
   const std::vector<std::byte> large = PacketOf(5 * kRingBytes + 3);
   first.Send(large);
   first.Send(PacketOf(2));
@@ -55,7 +55,7 @@ TEST_F(MailLineTest, APacketMayBeLargerThanTheRing) {
   EXPECT_EQ(Next(), PacketOf(2));
 }
 
-TEST_F(MailLineTest, ALengthThatNoPacketHasIsAnError) {
+TEST_F(WordLineTest, ALengthThatNoPacketHasIsAnError) {
   ByteRing(*there).Write(std::vector<std::byte>(4, std::byte{255}));
   EXPECT_EQ(second.Receive(wake).status().code(), StatusCode::kProtocol);
 }

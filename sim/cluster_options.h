@@ -69,7 +69,8 @@ struct ClusterOptions {
   uint64_t rounds_begin = 0;                   // rounds count from after this
   uint32_t late_workers = 0;                   // the last of worker_hosts: they come later
   Duration restart_pause = milliseconds(100);  // of a server that was left behind
-  std::vector<std::vector<uint32_t>> groups;   // of ranks: process sets 1, 2, ... of every worker
+  // The ranks of process sets 1, 2, ... that every worker has.
+  std::vector<std::vector<uint32_t>> process_sets;
   Duration overdue_after = protocol::WorkerOptions().overdue_after;
   uint64_t idle_operations = 0;  // a worker lets a tensor go after so many others; 0: as a real one
   Mistakes mistakes;

@@ -26,10 +26,10 @@ void MakePlain(FaultScript& script, uint32_t workers, uint32_t servers) {
   cluster.worker_hosts.resize(workers);
   cluster.servers.resize(servers);
   cluster.late_workers = 0;
-  cluster.groups.clear();
+  cluster.process_sets.clear();
   cluster.network.jitter_max = Duration::zero();
   std::fill(cluster.host_links.begin(), cluster.host_links.end(), 1e8);
-  for (FaultTensor& tensor : script.tensors) tensor.group = 0;
+  for (FaultTensor& tensor : script.tensors) tensor.process_set = 0;
   script.sync_every = 0;
   script.events.clear();
   script.pause.resize(workers);
@@ -153,15 +153,15 @@ void RollSizes(Dice& dice, ClusterOptions& cluster) {
 // others.
 void NumberRanks(Dice& dice, ClusterOptions& cluster) {
   Processes processes(cluster.processes, cluster.worker_hosts.size());
-  for (std::vector<uint32_t>& group : cluster.groups) {
+  for (std::vector<uint32_t>& process_set : cluster.process_sets) {
     std::vector<uint32_t> ranks;
-    for (uint32_t worker : group) {
+    for (uint32_t worker : process_set) {
       ranks.push_back(processes.CarrierOf(worker));
       for (uint32_t i = 1; i < processes.SizeOf(worker); ++i) {
         if (dice.OneIn(2)) ranks.push_back(processes.CarrierOf(worker) + i);
       }
     }
-    group = std::move(ranks);
+    process_set = std::move(ranks);
   }
 }
 

@@ -49,7 +49,7 @@ std::vector<std::byte> InputOf(const Script& script, uint64_t seed, uint32_t wor
 std::vector<std::byte> ExpectedOf(const Script& script, uint64_t seed, uint32_t worker,
                                   uint32_t tensor, uint32_t round) {
   const wire::TensorSpec spec = SpecOf(script.tensors[tensor], round);
-  const std::vector<uint32_t> ranks = WorkersOf(script, spec.group);
+  const std::vector<uint32_t> ranks = WorkersOf(script, spec.process_set);
   auto workers = static_cast<uint32_t>(ranks.size());
   std::vector<std::vector<std::byte>> inputs;
   for (uint32_t w : ranks) inputs.push_back(InputOf(script, seed, w, tensor, round));

@@ -20,7 +20,7 @@ uint32_t Play::RoundAfter(uint32_t worker, uint32_t round) const {
 uint32_t Play::AllRounds() const { return script_.rounds + (HasJoin() ? 1 + kRoundsAfterJoin : 0); }
 
 std::vector<uint32_t> Play::RanksOf(const FaultTensor& tensor) const {
-  if (tensor.group > 0) return script_.cluster.groups[tensor.group - 1];
+  if (tensor.process_set > 0) return script_.cluster.process_sets[tensor.process_set - 1];
   std::vector<uint32_t> ranks(processes().count());
   std::iota(ranks.begin(), ranks.end(), 0);
   return ranks;
@@ -79,7 +79,7 @@ std::pair<size_t, size_t> Play::ShareOf(const Played& played) const {
 // Sets the fields that a sum of all workers does not need.
 void Play::CompleteOperation(Played& played, uint64_t value, protocol::Operation& operation) const {
   const FaultTensor& tensor = script_.tensors[played.tensor];
-  operation.spec.group = tensor.group;
+  operation.spec.process_set = tensor.process_set;
   for (uint32_t to : RanksOf(tensor)) {
     uint64_t rows = RowsFrom(played.worker, processes().WorkerOf(to), played.round, tensor.op);
     if (!processes().IsCarrier(to) && tensor.op == wire::Op::kAlltoall) rows = 0;

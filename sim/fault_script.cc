@@ -43,13 +43,13 @@ void AddRounds(Dice& dice, FaultScript& script) {
         if (dice.OneIn(2)) ranks.push_back(rank);
       }
     }
-    script.cluster.groups.push_back(std::move(ranks));
+    script.cluster.process_sets.push_back(std::move(ranks));
   }
   // All workers use the first tensor, so that all have something to do.
   for (size_t t = 1; t < script.tensors.size(); ++t) {
     FaultTensor& tensor = script.tensors[t];
-    bool of_set = !script.cluster.groups.empty() && tensor.op != wire::Op::kBroadcast;
-    if (of_set) tensor.group = dice.Below32(script.cluster.groups.size() + 1);
+    bool of_set = !script.cluster.process_sets.empty() && tensor.op != wire::Op::kBroadcast;
+    if (of_set) tensor.process_set = dice.Below32(script.cluster.process_sets.size() + 1);
   }
   if (!dice.OneIn(3)) return;
   FaultTensor join;
@@ -185,11 +185,11 @@ std::string Describe(const FaultScript& script) {
   for (const FaultTensor& tensor : script.tensors) {
     text += std::string("\n  ") + (tensor.atomic ? "atomic " : "") + operations::NameOf(tensor.op) +
             " of " + std::to_string(tensor.elements) + (tensor.in_place ? ", in place" : "") +
-            (tensor.group > 0 ? ", process set " + std::to_string(tensor.group) : "");
+            (tensor.process_set > 0 ? ", process set " + std::to_string(tensor.process_set) : "");
   }
-  for (size_t i = 0; i < script.cluster.groups.size(); ++i) {
+  for (size_t i = 0; i < script.cluster.process_sets.size(); ++i) {
     text += "\n  process set " + std::to_string(i + 1) + ":";
-    for (uint32_t rank : script.cluster.groups[i]) text += " " + std::to_string(rank);
+    for (uint32_t rank : script.cluster.process_sets[i]) text += " " + std::to_string(rank);
   }
   if (script.disagreement.has_value()) {
     text += "\n  worker " + std::to_string(script.disagreement->worker) + " means another tensor " +

@@ -69,7 +69,7 @@ struct FaultTensor {
   bool atomic = false;
   bool in_place = true;
   uint32_t elements = 1;
-  uint32_t group = 0;  // process set
+  uint32_t process_set = 0;  // 0: all ranks
 };
 
 // In this round one worker uses another spec for a name than the others.

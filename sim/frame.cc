@@ -115,8 +115,8 @@ void MakeAbort(Frame& frame, const wire::DataHeader& push, const std::string& wh
   frame.wire_bytes = kPrefixBytes + wire::kDataHeaderBytes + frame.payload_bytes;
 }
 
-void MakeGroup(Frame& frame, const wire::Progress& number, const std::vector<Slot>& slots) {
-  frame.type = FrameType::kGroup;
+void MakeProcessSet(Frame& frame, const wire::Progress& number, const std::vector<Slot>& slots) {
+  frame.type = FrameType::kProcessSet;
   frame.header.count = number.count;
   frame.header.epoch = number.epoch;
   frame.bytes.assign(slots.empty() ? 0 : slots.back() / 8 + 1, std::byte{0});
@@ -183,7 +183,7 @@ std::string Describe(const Frame& frame) {
       return "have of " + std::to_string(frame.payload_bytes / wire::kHeldPieceBytes) + " pieces";
     case FrameType::kResync: return "resync of epoch " + std::to_string(frame.header.epoch);
     case FrameType::kAbort: return "abort of " + piece;
-    case FrameType::kGroup: return "process set " + std::to_string(frame.header.count);
+    case FrameType::kProcessSet: return "process set " + std::to_string(frame.header.count);
     case FrameType::kJoined: return "joined for the time " + std::to_string(frame.header.count);
     case FrameType::kHello:
       return "hello of slot " + std::to_string(frame.header.home) + " in epoch " +

@@ -24,7 +24,7 @@ enum class FrameType : uint8_t {
   kHave,
   kResync,
   kAbort,
-  kGroup,
+  kProcessSet,
   kJoined,
   kHello,    // stands for the handshake: header.home is the slot, header.count the incarnation
   kWelcome,  // header.status: let in or not
@@ -77,7 +77,7 @@ void MakeHave(Frame& frame, uint64_t epoch, const std::vector<wire::HeldPiece>& 
 // Makes an abort in place of the push with this header.
 void MakeAbort(Frame& frame, const wire::DataHeader& push, const std::string& why);
 // Makes the frame of a process set, whose bytes are the bitmap.
-void MakeGroup(Frame& frame, const wire::Progress& number, const std::vector<Slot>& slots);
+void MakeProcessSet(Frame& frame, const wire::Progress& number, const std::vector<Slot>& slots);
 // Makes a frame that is only a header: ack, stable, resync, joined, hello, welcome.
 void MakeSmall(Frame& frame, FrameType type, const wire::DataHeader& header);
 

@@ -32,14 +32,14 @@ struct Played {
 ClusterOptions ClusterOf(const Script& script) {
   ClusterOptions cluster = script.cluster;
   Processes processes(cluster.processes, cluster.worker_hosts.size());
-  for (std::vector<uint32_t>& group : cluster.groups) {
+  for (std::vector<uint32_t>& process_set : cluster.process_sets) {
     std::vector<uint32_t> ranks;
-    for (uint32_t worker : group) {
+    for (uint32_t worker : process_set) {
       for (uint32_t i = 0; i < processes.SizeOf(worker); ++i) {
         ranks.push_back(processes.CarrierOf(worker) + i);
       }
     }
-    group = std::move(ranks);
+    process_set = std::move(ranks);
   }
   return cluster;
 }
@@ -103,7 +103,7 @@ bool Player::Disagrees(const Played& played) const {
 }
 
 bool Player::TakesPart(uint32_t worker, uint32_t tensor) const {
-  std::vector<uint32_t> ranks = WorkersOf(script_, script_.tensors[tensor].spec.group);
+  std::vector<uint32_t> ranks = WorkersOf(script_, script_.tensors[tensor].spec.process_set);
   return std::find(ranks.begin(), ranks.end(), worker) != ranks.end();
 }
 
@@ -238,7 +238,7 @@ void Player::Check() {
   if (cluster_->repeated_answers() > 0) Violation("an answer came twice");
   uint64_t planned = 0;
   for (const ScriptTensor& tensor : script_.tensors) {
-    planned += script_.rounds * WorkersOf(script_, tensor.spec.group).size();
+    planned += script_.rounds * WorkersOf(script_, tensor.spec.process_set).size();
   }
   if (played_.size() != planned) {
     Violation("hang: only " + std::to_string(played_.size()) + " of " + std::to_string(planned) +

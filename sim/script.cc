@@ -61,11 +61,12 @@ wire::TensorSpec RandomSpec(Random& random, uint32_t workers) {
 }
 
 // Some tensors belong to a process set.
-void RandomGroup(Script& script, ScriptTensor& tensor, Random& random) {
-  if (!script.cluster.groups.empty() && Below(random, 2) == 0) {
-    tensor.spec.group = 1 + static_cast<uint32_t>(Below(random, script.cluster.groups.size()));
+void RandomProcessSet(Script& script, ScriptTensor& tensor, Random& random) {
+  if (!script.cluster.process_sets.empty() && Below(random, 2) == 0) {
+    tensor.spec.process_set =
+        1 + static_cast<uint32_t>(Below(random, script.cluster.process_sets.size()));
   }
-  std::vector<uint32_t> ranks = WorkersOf(script, tensor.spec.group);
+  std::vector<uint32_t> ranks = WorkersOf(script, tensor.spec.process_set);
   tensor.receivers = ranks.size();
   if (tensor.spec.op == wire::Op::kBroadcast)
     tensor.spec.root = ranks[tensor.spec.root % ranks.size()];
@@ -111,7 +112,7 @@ void RandomAccident(Script& script, Random& random, bool faults) {
   script.accident_at = microseconds(Below(random, 30000));
   if (script.accident != Accident::kMismatch) return;
   std::vector<uint32_t> ranks =
-      WorkersOf(script, script.tensors[script.accident_tensor].spec.group);
+      WorkersOf(script, script.tensors[script.accident_tensor].spec.process_set);
   bool in_it = std::find(ranks.begin(), ranks.end(), script.victim) != ranks.end();
   if (!in_it || ranks.size() < 2) script.accident_tensor = 0;  // the tensor of all workers
   const wire::TensorSpec& spec = script.tensors[script.accident_tensor].spec;
@@ -172,8 +173,8 @@ std::vector<uint64_t> SplitsOf(const ScriptTensor& tensor, uint32_t worker, uint
   return splits;
 }
 
-std::vector<uint32_t> WorkersOf(const Script& script, uint32_t group) {
-  if (group != 0) return script.cluster.groups[group - 1];
+std::vector<uint32_t> WorkersOf(const Script& script, uint32_t process_set) {
+  if (process_set != 0) return script.cluster.process_sets[process_set - 1];
   std::vector<uint32_t> ranks(script.cluster.worker_hosts.size());
   std::iota(ranks.begin(), ranks.end(), 0);
   return ranks;
@@ -187,7 +188,7 @@ Script WriteScript(uint64_t seed, bool faults) {
   auto workers = static_cast<uint32_t>(script.cluster.worker_hosts.size());
   auto tensors = static_cast<uint32_t>(Between(random, 1, 6));
   for (uint64_t i = Below(random, 3); i > 0; --i) {
-    script.cluster.groups.push_back(RandomRanks(random, workers));
+    script.cluster.process_sets.push_back(RandomRanks(random, workers));
   }
   for (uint32_t i = 0; i < tensors; ++i) {
     ScriptTensor tensor;
@@ -197,8 +198,8 @@ Script WriteScript(uint64_t seed, bool faults) {
     tensor.priority = static_cast<int32_t>(Below(random, 4));
     for (uint32_t w = 0; w < workers; ++w) tensor.rows.push_back(Below(random, 6));
     // Each worker has something to do in every round.
-    if (i > 0) RandomGroup(script, tensor, random);
-    tensor.receivers = WorkersOf(script, tensor.spec.group).size();
+    if (i > 0) RandomProcessSet(script, tensor, random);
+    tensor.receivers = WorkersOf(script, tensor.spec.process_set).size();
     script.tensors.push_back(std::move(tensor));
   }
   script.rounds = static_cast<uint32_t>(Between(random, 1, 4));

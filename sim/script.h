@@ -69,7 +69,7 @@ std::vector<uint64_t> SplitsOf(const ScriptTensor& tensor, uint32_t worker, uint
 // Returns the tensor's spec in this round.
 wire::TensorSpec SpecOf(const ScriptTensor& tensor, uint32_t round);
 // Returns the workers of a process set; 0: all of them. All processes of a worker are in it.
-std::vector<uint32_t> WorkersOf(const Script& script, uint32_t group);
+std::vector<uint32_t> WorkersOf(const Script& script, uint32_t process_set);
 // Returns the rows of one rank, which differ by round.
 uint64_t RowsOf(const ScriptTensor& tensor, uint32_t worker, uint32_t round);
 

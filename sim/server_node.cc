@@ -123,8 +123,8 @@ void ShardNode::OnFrame(ConnectionId connection, uint32_t slot, Frame& frame) {
       case FrameType::kHave: machine_.OnHave(slot, header.epoch, HeldOf(frame)); break;
       case FrameType::kResync: machine_.OnResync(slot, header.epoch); break;
       case FrameType::kJoined: machine_.OnJoined(slot, {header.count, header.epoch}); break;
-      case FrameType::kGroup: {
-        Status told = machine_.OnGroup(slot, {header.count, header.epoch}, frame.bytes);
+      case FrameType::kProcessSet: {
+        Status told = machine_.OnProcessSet(slot, {header.count, header.epoch}, frame.bytes);
         if (!told.ok()) cluster_.violations_.push_back(name_ + ": " + told.ToString());
         break;
       }

@@ -24,12 +24,12 @@ void DropLastWorker(Script& script) {
     tensor.rows.pop_back();
     tensor.spec.root = std::min(tensor.spec.root, static_cast<uint32_t>(script.order.size() - 1));
   }
-  for (std::vector<uint32_t>& ranks : script.cluster.groups) {
+  for (std::vector<uint32_t>& ranks : script.cluster.process_sets) {
     std::erase(ranks, static_cast<uint32_t>(script.order.size()));
     if (ranks.empty()) ranks = {0};
   }
   for (ScriptTensor& tensor : script.tensors) {
-    std::vector<uint32_t> ranks = WorkersOf(script, tensor.spec.group);
+    std::vector<uint32_t> ranks = WorkersOf(script, tensor.spec.process_set);
     tensor.receivers = ranks.size();
     bool has_root = std::find(ranks.begin(), ranks.end(), tensor.spec.root) != ranks.end();
     if (!has_root) tensor.spec.root = ranks[0];

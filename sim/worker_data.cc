@@ -139,7 +139,7 @@ void WorkerNode::SendAck(ShardId to, const wire::Progress& ack) {
 void WorkerNode::SendProcessSet(ShardId to, const wire::Progress& number, const SlotSet& ranks) {
   if (!links_[to].connection.has_value()) return;
   Frame& frame = cluster_.network_.NewFrame();
-  MakeGroup(frame, number, ranks.List());
+  MakeProcessSet(frame, number, ranks.List());
   cluster_.network_.Send(*links_[to].connection, this, frame);
 }
 

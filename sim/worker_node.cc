@@ -219,8 +219,8 @@ void WorkerNode::OnView(const wire::View& view) {
   size_t shards = protocol::OwnershipOf(view).shards().size();
   links_.resize(std::max(links_.size(), shards));
   machine_.OnView(view, slot_, rank);
-  for (uint32_t i = 0; !ready_ && i < cluster_.options_.groups.size(); ++i) {
-    Status added = machine_.AddProcessSet(i + 1, cluster_.options_.groups[i]);
+  for (uint32_t i = 0; !ready_ && i < cluster_.options_.process_sets.size(); ++i) {
+    Status added = machine_.AddProcessSet(i + 1, cluster_.options_.process_sets[i]);
     if (!added.ok()) cluster_.violations_.push_back(added.ToString());
   }
   ready_ = true;

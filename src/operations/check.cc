@@ -24,13 +24,13 @@ std::string Of(const Work& work) {
 
 std::string RanksOf(const Work& work) {
   std::span<const uint32_t> ranks = work.place.ranks;
-  if (work.spec.group == 0 && ranks.back() + 1 == ranks.size()) {
+  if (work.spec.process_set == 0 && ranks.back() + 1 == ranks.size()) {
     return "the job has ranks 0 to " + std::to_string(ranks.back());
   }
   std::string text;
   for (uint32_t rank : ranks) text += (text.empty() ? "" : ", ") + std::to_string(rank);
-  if (work.spec.group == 0) return "the job has ranks " + text;
-  return "process set " + std::to_string(work.spec.group) + " has ranks " + text;
+  if (work.spec.process_set == 0) return "the job has ranks " + text;
+  return "process set " + std::to_string(work.spec.process_set) + " has ranks " + text;
 }
 
 Status CheckSplits(Work& work, std::vector<uint64_t>& splits) {

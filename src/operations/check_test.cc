@@ -58,7 +58,7 @@ TEST_F(CheckTest, TheRootTakesPart) {
   spec.op = Op::kBroadcast;
   spec.root = 2;
   EXPECT_EQ(Text(), "broadcast of 'x' from rank 2: process set 7 has ranks 1, 3, 4");
-  spec.group = 0;
+  spec.process_set = 0;
   EXPECT_EQ(Text(), "broadcast of 'x' from rank 2: the job has ranks 1, 3, 4");
   ranks = {0, 1, 2};
   work.place.ranks = ranks;

@@ -104,7 +104,7 @@ std::string Describe(const wire::TensorSpec& spec) {
   if (row.has_reduction) text += std::string(" (") + NameOf(spec.combine) + ")";
   if (row.has_tensor) text += " of " + ShapeOf(spec, row.sizes_first);
   if (row.has_root) text += " from rank " + std::to_string(spec.root);
-  if (spec.group != 0) text += " in process set " + std::to_string(spec.group);
+  if (spec.process_set != 0) text += " in process set " + std::to_string(spec.process_set);
   if (spec.codec != 0) text += " with codec " + std::to_string(spec.codec);
   if (!spec.detail.empty()) text += " (" + spec.detail + ")";
   return text;

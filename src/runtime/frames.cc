@@ -57,9 +57,9 @@ transport::OutFrame ProgressFrame(wire::FrameKind kind, const wire::Progress& pr
   return frame;
 }
 
-transport::OutFrame GroupFrame(BufferPool& pool, const wire::Progress& number,
-                               ConstByteSpan bitmap) {
-  transport::OutFrame frame = BytesFrame(pool, wire::FrameKind::kGroup, bitmap);
+transport::OutFrame ProcessSetFrame(BufferPool& pool, const wire::Progress& number,
+                                    ConstByteSpan bitmap) {
+  transport::OutFrame frame = BytesFrame(pool, wire::FrameKind::kProcessSet, bitmap);
   if (bitmap.empty()) frame.urgency = kLastUrgency;
   frame.header_bytes = wire::kProgressHeaderBytes;
   wire::EncodeProgress(number, frame.header);

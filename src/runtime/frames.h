@@ -38,8 +38,8 @@ transport::OutFrame WantFrame(BufferPool& pool, const std::vector<wire::PieceRef
 transport::OutFrame ProgressFrame(wire::FrameKind kind, const wire::Progress& progress);
 // Makes the frame of a process set. A frame without a bitmap takes the set back, so it leaves after
 // all waiting frames.
-transport::OutFrame GroupFrame(BufferPool& pool, const wire::Progress& number,
-                               ConstByteSpan bitmap);
+transport::OutFrame ProcessSetFrame(BufferPool& pool, const wire::Progress& number,
+                                    ConstByteSpan bitmap);
 transport::OutFrame JoinedFrame(BufferPool& pool, const wire::Progress& number,
                                 ConstByteSpan bitmap);
 // REQUIRES: pieces.size() <= wire::kWantCountMax.

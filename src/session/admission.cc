@@ -48,7 +48,7 @@ Status Admission::CheckJoin(const protocol::Operation& operation) const {
                    "for the join (if that has failed, shut down)");
   }
   if (!operations::RowOf(operation.spec.op).joins) return Status::Ok();
-  if (operation.spec.group != 0) {
+  if (operation.spec.process_set != 0) {
     return Refused("join is for all ranks and cannot be of a process set");
   }
   if (open_.empty()) return Status::Ok();
@@ -58,7 +58,7 @@ Status Admission::CheckJoin(const protocol::Operation& operation) const {
 
 uint64_t Admission::OutputBytes(const protocol::Operation& operation) const {
   MutexLock lock(mutex_);
-  auto set = sets_.find(operation.spec.group);
+  auto set = sets_.find(operation.spec.process_set);
   if (set == sets_.end()) return 0;
   operations::Work work = WorkOf(operation);
   auto self = std::ranges::lower_bound(set->second, rank_);
@@ -67,7 +67,7 @@ uint64_t Admission::OutputBytes(const protocol::Operation& operation) const {
 }
 
 Status Admission::CheckPlace(protocol::Operation& operation) const {
-  const uint32_t number = operation.spec.group;
+  const uint32_t number = operation.spec.process_set;
   auto set = sets_.find(number);
   if (set == sets_.end()) {
     return Refused("'" + operation.name + "' is of process set " + std::to_string(number) +

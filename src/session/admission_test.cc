@@ -95,12 +95,12 @@ TEST_F(AdmissionTest, SplitsThatAreNotGivenAreEqual) {
 
 TEST_F(AdmissionTest, AProcessSetIsKnownFromAddToRemove) {
   protocol::Operation operation = Of("w");
-  operation.spec.group = 7;
+  operation.spec.process_set = 7;
   ExpectRefused(operation, StatusCode::kInvalidArgument, "does not know");
   admission_.AddSet(7, {4, 0});
   ExpectRefused(operation, StatusCode::kInvalidArgument, "ranks 0, 4 and not rank 1");
   admission_.AddSet(8, {4, 1});
-  operation.spec.group = 8;
+  operation.spec.process_set = 8;
   EXPECT_TRUE(Admit(operation).ok());
   admission_.RemoveSet(8);
   operation.name = "v";
@@ -114,7 +114,7 @@ TEST_F(AdmissionTest, WhoHasJoinedOpensNothingUntilAllHave) {
   admission_.Close(last_, Status::Ok());
   protocol::Operation of_a_set = Of("join", wire::Op::kJoin);
   admission_.AddSet(7, {0, 1});
-  of_a_set.spec.group = 7;
+  of_a_set.spec.process_set = 7;
   ExpectRefused(of_a_set, StatusCode::kInvalidArgument, "cannot be of a process set");
   ASSERT_TRUE(Admit(Of("join", wire::Op::kJoin)).ok());
   ExpectRefused(Of("w"), StatusCode::kInvalidArgument, "has joined");

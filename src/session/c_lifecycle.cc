@@ -168,7 +168,7 @@ byteps_code byteps_add_process_set(byteps_session* session, const int32_t* ranks
     if (!may_block.ok()) return may_block;
     Result<std::vector<uint32_t>> list = byteps::session::RanksFrom(ranks, count, number);
     if (!list.ok()) return list.status();
-    return inner.AddGroup(static_cast<uint32_t>(number), list.value());
+    return inner.AddProcessSet(static_cast<uint32_t>(number), list.value());
   });
 }
 
@@ -179,7 +179,7 @@ byteps_code byteps_remove_process_set(byteps_session* session, int32_t number,
     if (!may_block.ok()) return may_block;
     Result<std::vector<uint32_t>> checked = byteps::session::RanksFrom(nullptr, 0, number);
     if (!checked.ok()) return checked.status();
-    return inner.RemoveGroup(static_cast<uint32_t>(number));
+    return inner.RemoveProcessSet(static_cast<uint32_t>(number));
   });
 }
 

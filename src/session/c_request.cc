@@ -75,7 +75,7 @@ Status ConvertRest(const byteps_request& request, protocol::Operation& operation
     return Invalid("process set " + std::to_string(request.process_set) + " of '" + operation.name +
                    "': numbers are not negative");
   }
-  operation.spec.group = static_cast<uint32_t>(request.process_set);
+  operation.spec.process_set = static_cast<uint32_t>(request.process_set);
   operation.spec.atomic = request.atomic != 0;
   if (request.detail != nullptr) operation.spec.detail = request.detail;
   const operations::Row& row = operations::RowOf(operation.spec.op);

@@ -36,7 +36,7 @@ TEST(ReadRequestTest, AllThatIsAskedForIsTold) {
   EXPECT_EQ(read->input, reinterpret_cast<const std::byte*>(input));
   EXPECT_EQ(read->output, reinterpret_cast<std::byte*>(output));
   EXPECT_EQ(read->priority, -7);
-  EXPECT_EQ(read->spec.group, 5u);
+  EXPECT_EQ(read->spec.process_set, 5u);
   EXPECT_TRUE(read->spec.atomic);
   EXPECT_EQ(read->spec.detail, "more");
 }

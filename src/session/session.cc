@@ -149,13 +149,13 @@ void Session::End(StartedOperation& started, const Admission::Open* open, uint64
   if (completion != nullptr) completions_.Add(std::move(completion));
 }
 
-Status Session::AddGroup(uint32_t number, const std::vector<uint32_t>& ranks) {
+Status Session::AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks) {
   Status added = engine_->AddProcessSet(number, ranks);
   if (added.ok()) admission_.AddSet(number, ranks);
   return added;
 }
 
-Status Session::RemoveGroup(uint32_t number) {
+Status Session::RemoveProcessSet(uint32_t number) {
   Status removed = engine_->RemoveProcessSet(number);
   if (removed.ok()) admission_.RemoveSet(number);
   return removed;

@@ -68,8 +68,8 @@ class Session {
   void SetStuck(const std::string& name) { engine_->SetStuck(name); }
 
   // Call Engine::AddProcessSet and RemoveProcessSet.
-  Status AddGroup(uint32_t number, const std::vector<uint32_t>& ranks);
-  Status RemoveGroup(uint32_t number);
+  Status AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks);
+  Status RemoveProcessSet(uint32_t number);
 
   // Starts an operation. Does not block. On success borrows its memory until it has ended, and then
   // calls `on_complete`, if it is not null. The caller owns the handle until Release. After an

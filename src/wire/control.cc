@@ -133,22 +133,22 @@ flatbuffers::Offset<fb::Spec> Table(Builder& b, const TensorSpec& spec) {
   if (!spec.detail.empty()) detail = b.CreateString(spec.detail);
   return fb::CreateSpec(b, static_cast<uint8_t>(spec.op), static_cast<uint8_t>(spec.dtype),
                         spec.root, shape, spec.atomic, static_cast<uint8_t>(spec.combine),
-                        spec.group, detail, spec.codec);
+                        spec.process_set, detail, spec.codec);
 }
 
 flatbuffers::Offset<fb::Declared> Table(Builder& b, const Declared& m) {
   auto name = b.CreateString(m.name);
   auto placement = b.CreateVector(m.placement);
-  return fb::CreateDeclared(b, name, m.group, m.attempt, m.tensor, placement, m.course);
+  return fb::CreateDeclared(b, name, m.process_set, m.attempt, m.tensor, placement, m.course);
 }
 
 flatbuffers::Offset<fb::Use> Table(Builder& b, const Use& m) {
-  return fb::CreateUse(b, m.group, m.attempt, m.round, 0, m.course);
+  return fb::CreateUse(b, m.process_set, m.attempt, m.round, 0, m.course);
 }
 
 flatbuffers::Offset<fb::Use> Table(Builder& b, const NamedUse& m) {
   auto name = b.CreateString(m.name);
-  return fb::CreateUse(b, m.use.group, m.use.attempt, m.use.round, name, m.use.course);
+  return fb::CreateUse(b, m.use.process_set, m.use.attempt, m.use.round, name, m.use.course);
 }
 
 template <typename Uses>
@@ -206,18 +206,18 @@ Encoded Encode(Builder& b, const Forgotten& m) {
   std::vector<flatbuffers::Offset<fb::Course>> courses;
   for (const CourseNumber& one : m.courses) {
     auto name = b.CreateString(one.name);
-    courses.push_back(fb::CreateCourse(b, name, one.group, one.number));
+    courses.push_back(fb::CreateCourse(b, name, one.process_set, one.number));
   }
   auto course_list = b.CreateVector(courses);
   return {fb::Body_Forgotten, fb::CreateForgotten(b, tensors, course_list).Union()};
 }
 
-auto GroupTables(Builder& b, const std::vector<GroupRanks>& all) {
-  std::vector<flatbuffers::Offset<fb::Group>> groups;
-  for (const GroupRanks& one : all) {
-    groups.push_back(fb::CreateGroup(b, one.number, b.CreateVector(one.ranks)));
+auto ProcessSetTables(Builder& b, const std::vector<ProcessSetRanks>& all) {
+  std::vector<flatbuffers::Offset<fb::ProcessSet>> process_sets;
+  for (const ProcessSetRanks& one : all) {
+    process_sets.push_back(fb::CreateProcessSet(b, one.number, b.CreateVector(one.ranks)));
   }
-  return b.CreateVector(groups);
+  return b.CreateVector(process_sets);
 }
 
 Encoded Encode(Builder& b, const Overdue& m) {
@@ -228,9 +228,9 @@ Encoded Encode(Builder& b, const Overdue& m) {
     auto elsewhere = UseTables(b, one.elsewhere);
     uses.push_back(fb::CreateOverdueUse(b, name, use, one.tensor, elsewhere, one.stuck));
   }
-  auto groups = GroupTables(b, m.groups);
+  auto process_sets = ProcessSetTables(b, m.process_sets);
   auto use_list = b.CreateVector(uses);
-  return {fb::Body_Overdue, fb::CreateOverdue(b, use_list, groups).Union()};
+  return {fb::Body_Overdue, fb::CreateOverdue(b, use_list, process_sets).Union()};
 }
 
 Encoded Encode(Builder& b, const Unbegun& m) {
@@ -265,10 +265,10 @@ flatbuffers::Offset<fb::Account> Table(Builder& b, const Account& m) {
     us.push_back(one.us);
   }
   auto use_list = b.CreateVector(uses);
-  auto groups = GroupTables(b, m.groups);
+  auto process_sets = ProcessSetTables(b, m.process_sets);
   auto tensor_list = b.CreateVector(tensors);
   auto round_list = b.CreateVector(rounds);
-  return fb::CreateAccount(b, m.ended, m.failed, m.bytes, m.open, m.idle_ms, use_list, groups,
+  return fb::CreateAccount(b, m.ended, m.failed, m.bytes, m.open, m.idle_ms, use_list, process_sets,
                            tensor_list, round_list, b.CreateVector(us));
 }
 

@@ -183,7 +183,7 @@ struct TensorSpec {
   std::vector<int64_t> shape;  // allgather, alltoall: without the first dimension
   bool atomic = false;         // one receipt for the whole tensor
   Op combine = Op::kSum;       // reducescatter only
-  uint32_t group = 0;          // the process set whose ranks take part; 0: all ranks
+  uint32_t process_set = 0;    // the process set whose ranks take part; 0: all ranks
   std::string detail;          // other facts that must be equal, as a text for people
   uint8_t codec = 0;           // how its pieces are encoded (data.h); 0: they are not
   friend auto operator<=>(const TensorSpec&, const TensorSpec&) = default;
@@ -206,15 +206,15 @@ inline constexpr size_t kDimensionsMax = 255;
 // A Use is one use of a name. `attempt` counts the failures in the course; each attempt begins with
 // round 1 and without tensors.
 struct Use {
-  uint32_t group = 0;
+  uint32_t process_set = 0;
   uint32_t attempt = 0;
   uint64_t round = 1;
   uint32_t course = 0;
   friend bool operator==(const Use&, const Use&) = default;
   // Uses of an earlier course come before all uses of a later one.
   friend std::strong_ordering operator<=>(const Use& a, const Use& b) {
-    return std::tie(a.group, a.course, a.attempt, a.round) <=>
-           std::tie(b.group, b.course, b.attempt, b.round);
+    return std::tie(a.process_set, a.course, a.attempt, a.round) <=>
+           std::tie(b.process_set, b.course, b.attempt, b.round);
   }
 };
 struct NamedUse {
@@ -236,7 +236,7 @@ struct Declare {
 // Answers a Declare. All workers deal the pieces from `placement` (plan::PieceAssigner::State).
 struct Declared {
   std::string name;
-  uint32_t group = 0;
+  uint32_t process_set = 0;
   uint32_t attempt = 0;
   TensorId tensor = 0;
   std::vector<uint64_t> placement;
@@ -267,14 +267,14 @@ struct OverdueUse {
   bool stuck = false;            // the sender can begin nothing before it has ended
   friend bool operator==(const OverdueUse&, const OverdueUse&) = default;
 };
-struct GroupRanks {
+struct ProcessSetRanks {
   uint32_t number = 0;
   std::vector<uint32_t> ranks;
-  friend bool operator==(const GroupRanks&, const GroupRanks&) = default;
+  friend bool operator==(const ProcessSetRanks&, const ProcessSetRanks&) = default;
 };
 struct Overdue {
   std::vector<OverdueUse> uses;
-  std::vector<GroupRanks> groups;  // sets of `uses`, without 0: all ranks
+  std::vector<ProcessSetRanks> process_sets;  // sets of `uses`, without 0: all ranks
   friend bool operator==(const Overdue&, const Overdue&) = default;
 };
 
@@ -319,7 +319,7 @@ struct LetGo {
 // all tensors of these courses, so that the next use of the name is the first one.
 struct CourseNumber {
   std::string name;
-  uint32_t group = 0;
+  uint32_t process_set = 0;
   uint32_t number = 0;
   friend bool operator==(const CourseNumber&, const CourseNumber&) = default;
 };
@@ -391,12 +391,12 @@ struct Took {
 struct Account {
   uint64_t ended = 0;  // operations of this session, those that failed included
   uint64_t failed = 0;
-  uint64_t bytes = 0;              // which it gave to operations that ended well
-  uint32_t open = 0;               // operations
-  uint32_t idle_ms = 0;            // no operation has been open for so long
-  std::vector<UseState> uses;      // the oldest open ones, and uses that it was asked about
-  std::vector<GroupRanks> groups;  // sets of `uses`, without 0: all ranks
-  std::vector<Took> took;          // since the last account
+  uint64_t bytes = 0;          // which it gave to operations that ended well
+  uint32_t open = 0;           // operations
+  uint32_t idle_ms = 0;        // no operation has been open for so long
+  std::vector<UseState> uses;  // the oldest open ones, and uses that it was asked about
+  std::vector<ProcessSetRanks> process_sets;  // sets of `uses`, without 0: all ranks
+  std::vector<Took> took;                     // since the last account
   friend bool operator==(const Account&, const Account&) = default;
 };
 inline constexpr size_t kUsesInAccountMax = 16;

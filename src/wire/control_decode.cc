@@ -180,17 +180,18 @@ Result<TensorSpec> Read(const fb::Spec* m) {
                     Numbers(m->shape()),
                     m->atomic(),
                     static_cast<Op>(m->combine()),
-                    m->group(),
+                    m->process_set(),
                     Text(m->detail()),
                     m->codec()};
 }
 
 Declared Read(const fb::Declared& m) {
-  return {Text(m.name()), m.group(), m.attempt(), m.tensor(), Numbers(m.placement()), m.course()};
+  return {Text(m.name()), m.process_set(),        m.attempt(),
+          m.tensor(),     Numbers(m.placement()), m.course()};
 }
 
 Use Read(const fb::Use* m) {
-  return m == nullptr ? Use() : Use{m->group(), m->attempt(), m->round(), m->course()};
+  return m == nullptr ? Use() : Use{m->process_set(), m->attempt(), m->round(), m->course()};
 }
 
 template <typename Tables>
@@ -274,7 +275,7 @@ Result<Message> Decode(const fb::Forgotten& m, size_t message_bytes) {
   size_t unfolded = 0;
   if (m.courses() == nullptr) return Malformed("a list is missing");
   for (const fb::Course* one : *m.courses()) {
-    CourseNumber course{Text(one->name()), one->group(), one->number()};
+    CourseNumber course{Text(one->name()), one->process_set(), one->number()};
     unfolded += course.name.size() + 8;
     if (unfolded > message_bytes) return Malformed("a list with shared parts");
     forgotten.courses.push_back(std::move(course));
@@ -284,14 +285,15 @@ Result<Message> Decode(const fb::Forgotten& m, size_t message_bytes) {
 
 StillKnown Read(const fb::StillKnown& m) { return {m.first(), m.end(), Numbers(m.tensors())}; }
 
-// Returns false if the groups unfold into more bytes than the message has.
-bool ReadGroups(const flatbuffers::Vector<flatbuffers::Offset<fb::Group>>& tables,
-                size_t message_bytes, size_t& unfolded, std::vector<GroupRanks>& groups) {
-  for (const fb::Group* one : tables) {
-    GroupRanks group{one->number(), Numbers(one->ranks())};
-    unfolded += 4 * group.ranks.size() + 4;
+// Returns false if the process sets unfold into more bytes than the message has.
+bool ReadProcessSets(const flatbuffers::Vector<flatbuffers::Offset<fb::ProcessSet>>& tables,
+                     size_t message_bytes, size_t& unfolded,
+                     std::vector<ProcessSetRanks>& process_sets) {
+  for (const fb::ProcessSet* one : tables) {
+    ProcessSetRanks process_set{one->number(), Numbers(one->ranks())};
+    unfolded += 4 * process_set.ranks.size() + 4;
     if (unfolded > message_bytes) return false;
-    groups.push_back(std::move(group));
+    process_sets.push_back(std::move(process_set));
   }
   return true;
 }
@@ -299,7 +301,7 @@ bool ReadGroups(const flatbuffers::Vector<flatbuffers::Offset<fb::Group>>& table
 Result<Message> Decode(const fb::Overdue& m, size_t message_bytes) {
   Overdue overdue;
   size_t unfolded = 0;
-  if (m.uses() == nullptr || m.groups() == nullptr) return Malformed("a list is missing");
+  if (m.uses() == nullptr || m.process_sets() == nullptr) return Malformed("a list is missing");
   for (const fb::OverdueUse* one : *m.uses()) {
     OverdueUse use{Text(one->name()), Read(one->use()), one->tensor(), ReadUses(one->elsewhere()),
                    one->stuck()};
@@ -307,7 +309,7 @@ Result<Message> Decode(const fb::Overdue& m, size_t message_bytes) {
     if (unfolded > message_bytes) return Malformed("a list with shared parts");
     overdue.uses.push_back(std::move(use));
   }
-  if (!ReadGroups(*m.groups(), message_bytes, unfolded, overdue.groups)) {
+  if (!ReadProcessSets(*m.process_sets(), message_bytes, unfolded, overdue.process_sets)) {
     return Malformed("a list with shared parts");
   }
   return Message(std::move(overdue));
@@ -327,7 +329,8 @@ Result<Account> Read(const fb::Account& m, size_t message_bytes) {
     if (unfolded > message_bytes) return Malformed("a list with shared parts");
     account.uses.push_back(std::move(state));
   }
-  if (m.groups() != nullptr && !ReadGroups(*m.groups(), message_bytes, unfolded, account.groups)) {
+  if (m.process_sets() != nullptr &&
+      !ReadProcessSets(*m.process_sets(), message_bytes, unfolded, account.process_sets)) {
     return Malformed("a list with shared parts");
   }
   std::vector<uint32_t> tensors = Numbers(m.took_tensors());

@@ -49,7 +49,7 @@ Status CheckKind(FrameKind kind, const DataHeader& header) {
   if (kind != FrameKind::kAnswer && header.unstable != 0) {
     return MalformedData("only answers count what is unstable");
   }
-  if (header.receipt > kGroupBytesMax) return MalformedData("the receipt is too long");
+  if (header.receipt > kProcessSetBytesMax) return MalformedData("the receipt is too long");
   return Status::Ok();
 }
 

@@ -119,13 +119,13 @@ void EncodeProgress(const Progress& progress, ByteSpan out);
 Result<Progress> DecodeProgress(ConstByteSpan bytes);
 
 // The header of a process set's frame is a Progress whose count is the process set's number. Its
-// payload is a bitmap of ranks, of at most kGroupBytesMax; empty: the sender has removed the set.
-// The header of a joined frame is a Progress, too, whose count is the number of the worker's join,
-// from 1. Its payload is a bitmap of those of the sender's ranks that have joined; empty: all of
-// them.
-inline constexpr size_t kGroupBytesMax = (size_t{1} << 16) / 8;
+// payload is a bitmap of ranks, of at most kProcessSetBytesMax; empty: the sender has removed the
+// set. The header of a joined frame is a Progress, too, whose count is the number of the worker's
+// join, from 1. Its payload is a bitmap of those of the sender's ranks that have joined; empty: all
+// of them.
+inline constexpr size_t kProcessSetBytesMax = (size_t{1} << 16) / 8;
 // The most process sets that one worker may be in at a time.
-inline constexpr size_t kGroupsMax = size_t{1} << 16;
+inline constexpr size_t kProcessSetsMax = size_t{1} << 16;
 
 // The header of a have or resync frame is the epoch.
 inline constexpr size_t kNumberHeaderBytes = 8;

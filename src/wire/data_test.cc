@@ -128,7 +128,7 @@ RC_GTEST_PROP(DataHeaderTest, DecodesWhatItEncodes, ()) {
   if (kind == FrameKind::kPush) header.process_set = *rc::gen::arbitrary<uint32_t>();
   if (kind == FrameKind::kAnswer) header.unstable = *rc::gen::arbitrary<uint32_t>();
   if (kind != FrameKind::kPush) {
-    header.receipt = *rc::gen::inRange<uint32_t>(0, kGroupBytesMax + 1);
+    header.receipt = *rc::gen::inRange<uint32_t>(0, kProcessSetBytesMax + 1);
   }
   RC_ASSERT(Passes(kind, header));
 }
@@ -187,7 +187,7 @@ TEST(DataHeaderTest, ThePayloadIsWhatTheHeaderSays) {
   EXPECT_FALSE(Sent(FrameKind::kAnswer, header, 4096).ok());
   EXPECT_FALSE(Sent(FrameKind::kAnswer, header, 4105).ok());
   EXPECT_FALSE(Sent(FrameKind::kAnswer, header, size_t{1} << 32).ok());
-  header.receipt = kGroupBytesMax + 8;
+  header.receipt = kProcessSetBytesMax + 8;
   EXPECT_FALSE(Passes(FrameKind::kAnswer, header)) << "more slots than there can be";
 }
 

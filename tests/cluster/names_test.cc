@@ -28,7 +28,7 @@ class Names : public ::testing::TestWithParam<Medium> {
     Op op = Op::kSum;
     size_t count = 1000;
     DataType type = DataType::kFloat32;
-    uint32_t group = 0;
+    uint32_t process_set = 0;
   };
 
   TicketRef Submit(Cluster& cluster, uint32_t rank, const Use& use) {
@@ -37,7 +37,7 @@ class Names : public ::testing::TestWithParam<Medium> {
     Bytes& data = *memory_.back();
     auto shape = static_cast<int64_t>(use.count);
     protocol::Operation operation = OperationOn("x", use.op, use.type, {shape}, data, data);
-    operation.spec.group = use.group;
+    operation.spec.process_set = use.process_set;
     return cluster.Submit(rank, std::move(operation));
   }
 
@@ -212,8 +212,8 @@ TEST_P(Names, DisjointProcessSetsHaveANameEach) {
   }
   for (uint32_t rank : {2u, 0u, 1u, 3u}) {
     size_t count = rank < 2 ? 10 : 20;
-    uint32_t group = rank < 2 ? 1 : 2;
-    tickets.push_back(Submit(cluster, rank, {Op::kSum, count, DataType::kFloat32, group}));
+    uint32_t process_set = rank < 2 ? 1 : 2;
+    tickets.push_back(Submit(cluster, rank, {Op::kSum, count, DataType::kFloat32, process_set}));
     LetAllBeOverdue(cluster, 4);  // the first ranks of both sets have said that they wait
   }
   for (const TicketRef& ticket : tickets) EXPECT_TRUE(ticket->WaitStatus().ok());

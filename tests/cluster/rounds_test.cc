@@ -111,7 +111,7 @@ TEST_P(Rounds, ProcessSetsOverlapAndRunAtOnce) {
           if (op == Op::kAllgather) operation.spec.shape = {100};
           if (op == Op::kAllgather) operation.rows = rank + 1;
           if (op == Op::kBroadcast) operation.spec.root = ranks.back();
-          operation.spec.group = set;
+          operation.spec.process_set = set;
           call.ticket = cluster->Submit(rank, operation);
         }
       }
@@ -153,13 +153,13 @@ TEST_P(Rounds, WhatIsNoProcessSetOfThisRankIsRefusedAtOnce) {
   AddSet(1, {0, 2});
   Bytes data(4);
   protocol::Operation operation = SumOf("x", data);
-  operation.spec.group = 1;
+  operation.spec.process_set = 1;
   EXPECT_NE(cluster->Submit(1, operation)->WaitStatus().message().find("not rank 1"),
             std::string::npos);
-  operation.spec.group = 2;
+  operation.spec.process_set = 2;
   EXPECT_EQ(cluster->Submit(0, operation)->WaitStatus().code(), StatusCode::kInvalidArgument);
   operation = Broadcast("b", 1, data, data);
-  operation.spec.group = 1;
+  operation.spec.process_set = 1;
   EXPECT_EQ(cluster->Submit(0, operation)->WaitStatus().code(), StatusCode::kInvalidArgument);
   runtime::Engine& engine = cluster->engine(0);
   EXPECT_FALSE(engine.AddProcessSet(0, {0}).ok());
@@ -243,7 +243,7 @@ protocol::Operation ScatterOf(size_t number, const ScatterCase& one, uint32_t ra
       OperationOn("r" + std::to_string(number), Op::kReducescatter, one.type,
                   {one.rows, one.columns}, call.input, call.output);
   operation.spec.combine = one.combine;
-  operation.spec.group = one.set;
+  operation.spec.process_set = one.set;
   if (one.in_place) operation.output = call.input.data() + begin * SizeOf(one.type);
   return operation;
 }
@@ -317,7 +317,7 @@ TEST_P(Rounds, AlltoallOfUnevenSplits) {
             OperationOn("a" + std::to_string(set), Op::kAlltoall, DataType::kInt32,
                         {static_cast<int64_t>(kColumns)}, call.input, call.output);
         operation.rows = values.size() / kColumns;
-        operation.spec.group = set;
+        operation.spec.process_set = set;
         if (round != 4) operation.splits = splits;  // in the last round the parts are equal
         call.ticket = cluster->Submit(rank, operation);
       }
@@ -378,7 +378,7 @@ protocol::Operation StepOf(const StepPart& part, uint32_t rank, int step, Call& 
   call.output = call.input;
   protocol::Operation operation =
       OperationOn(part.name, part.op, DataType::kFloat64, {kJoinCount}, call.input, call.output);
-  operation.spec.group = part.set;
+  operation.spec.process_set = part.set;
   if (part.op == Op::kBarrier) operation.spec.shape.clear();
   if (!own_rows) return operation;
   operation.spec.shape = {kJoinCount / kJoiners};

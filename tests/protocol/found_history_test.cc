@@ -173,7 +173,7 @@ TEST(FoundHistoryTest, WhoHearsLateOfAGenerationCountsRanksLikeTheOthers) {
     ASSERT_TRUE(worker.machine.Submit(operation).ok());
     for (const wire::Declare& asked : std::exchange(worker.declares, {})) {
       worker.machine.OnDeclared({asked.name,
-                                 asked.spec.group,
+                                 asked.spec.process_set,
                                  asked.attempt,
                                  static_cast<TensorId>(asked.name[0]),
                                  {0, 1}});

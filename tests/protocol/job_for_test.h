@@ -141,7 +141,7 @@ class Job {
       std::vector<std::byte> bitmap(slots.bitmap_bytes());
       slots.ToBitmap(bitmap);
       job.up[{slot, to}].push_back([this, to, number, bitmap] {
-        Status told = job.shards[to]->machine.OnGroup(slot, number, bitmap);
+        Status told = job.shards[to]->machine.OnProcessSet(slot, number, bitmap);
         ASSERT_TRUE(told.ok()) << told.message();
       });
     }
@@ -205,7 +205,7 @@ class Job {
       // Tensor numbers follow from the names; the dealer begins at shard 0.
       std::vector<uint64_t> placement(view.servers.size(), 0);
       placement.push_back(view.servers.size());
-      worker.machine.OnDeclared({asked.name, asked.spec.group, asked.attempt,
+      worker.machine.OnDeclared({asked.name, asked.spec.process_set, asked.attempt,
                                  static_cast<TensorId>(asked.name[0] + 256 * asked.attempt),
                                  placement});
     }

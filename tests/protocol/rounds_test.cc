@@ -18,10 +18,10 @@ class ShardRoundsTest : public testing::Test {
     for (Slot slot : slots) set.Insert(slot);
     std::vector<std::byte> bitmap(set.bitmap_bytes());
     set.ToBitmap(bitmap);
-    return shard.OnGroup(from, {number, 1}, bitmap);
+    return shard.OnProcessSet(from, {number, 1}, bitmap);
   }
 
-  Status TakeBack(Slot from, uint64_t number) { return shard.OnGroup(from, {number, 1}, {}); }
+  Status TakeBack(Slot from, uint64_t number) { return shard.OnProcessSet(from, {number, 1}, {}); }
 
   static wire::DataHeader Header(uint64_t round, uint32_t want, Combine combine = Combine::kSum) {
     wire::DataHeader header;
@@ -60,7 +60,7 @@ class ShardRoundsTest : public testing::Test {
   Shard shard{ShardOptions(), pool, arithmetic, driver};
 };
 
-TEST_F(ShardRoundsTest, ARoundOfAGroupWaitsForItsMembersOnly) {
+TEST_F(ShardRoundsTest, ARoundOfAProcessSetWaitsForItsMembersOnly) {
   ASSERT_TRUE(Tell(0, 4, {0, 2}).ok());
   ASSERT_TRUE(Tell(2, 4, {0, 2}).ok());
   wire::DataHeader header = Header(256, 1);
@@ -70,14 +70,14 @@ TEST_F(ShardRoundsTest, ARoundOfAGroupWaitsForItsMembersOnly) {
   EXPECT_TRUE(Push(2, header, "\x04").ok());
   EXPECT_EQ(Answered(), (std::vector<Slot>{0, 2}));
   EXPECT_EQ(driver.answers[0].bytes, "\x05");
-  EXPECT_EQ(driver.answers[0].header.receipt, 0u) << "all of the group";
+  EXPECT_EQ(driver.answers[0].header.receipt, 0u) << "all of the process set";
   shard.OnAck(0, {1, 1}, kStart);
   EXPECT_EQ(shard.unstable_verdicts(), 1u);
   shard.OnAck(2, {1, 1}, kStart);
   EXPECT_EQ(shard.unstable_verdicts(), 0u) << "worker 1 has no part in it";
 }
 
-TEST_F(ShardRoundsTest, GroupsThatAreNotSoundAreRefused) {
+TEST_F(ShardRoundsTest, ProcessSetsThatAreNotSoundAreRefused) {
   ASSERT_TRUE(Tell(0, 4, {0, 2}).ok());
   EXPECT_EQ(Tell(1, 4, {0, 1}).code(), StatusCode::kProtocol);
   EXPECT_EQ(Tell(1, 5, {0, 2}).code(), StatusCode::kProtocol) << "the sender is not in it";
@@ -100,8 +100,8 @@ TEST_F(ShardRoundsTest, WhoContradictsIsNamedWithTheOther) {
                    "under the same number everywhere"));
 }
 
-TEST_F(ShardRoundsTest, AGroupThatItsMembersRemovedIsForgotten) {
-  for (uint32_t number = 1; number <= wire::kGroupsMax + 1; ++number) {
+TEST_F(ShardRoundsTest, AProcessSetThatItsMembersRemovedIsForgotten) {
+  for (uint32_t number = 1; number <= wire::kProcessSetsMax + 1; ++number) {
     ASSERT_TRUE(Tell(0, number, {0, 2}).ok()) << number;
     ASSERT_TRUE(Tell(2, number, {0, 2}).ok()) << number;
     ASSERT_TRUE(TakeBack(2, number).ok());
@@ -112,16 +112,16 @@ TEST_F(ShardRoundsTest, AGroupThatItsMembersRemovedIsForgotten) {
   EXPECT_TRUE(TakeBack(0, 1).ok()) << "what was told while the connection was down";
 }
 
-TEST_F(ShardRoundsTest, AMemberIsInSoManyGroupsAtATime) {
-  for (uint32_t number = 1; number <= wire::kGroupsMax; ++number) {
+TEST_F(ShardRoundsTest, AMemberIsInSoManyProcessSetsAtATime) {
+  for (uint32_t number = 1; number <= wire::kProcessSetsMax; ++number) {
     ASSERT_TRUE(Tell(0, number, {0, 2}).ok()) << number;
   }
   EXPECT_TRUE(Tell(0, 7, {0, 2}).ok()) << "known";
   EXPECT_EQ(Tell(0, 70000, {0, 2}).code(), StatusCode::kProtocol);
-  EXPECT_TRUE(Tell(2, 70000, {0, 2}).ok()) << "its groups are not those of another";
+  EXPECT_TRUE(Tell(2, 70000, {0, 2}).ok()) << "its process sets are not those of another";
 }
 
-TEST_F(ShardRoundsTest, AGroupWithAnOpenRoundIsKept) {
+TEST_F(ShardRoundsTest, AProcessSetWithAnOpenRoundIsKept) {
   ASSERT_TRUE(Tell(0, 4, {0, 2}).ok());
   wire::DataHeader header = Header(256, 1);
   header.process_set = 4;
@@ -139,7 +139,7 @@ TEST_F(ShardRoundsTest, AGroupWithAnOpenRoundIsKept) {
   EXPECT_EQ(driver.answers.back().to, 0u);
 }
 
-TEST_F(ShardRoundsTest, AGroupIsForgottenWithItsLastConnection) {
+TEST_F(ShardRoundsTest, AProcessSetIsForgottenWithItsLastConnection) {
   ASSERT_TRUE(Tell(0, 4, {0, 2}).ok());
   ASSERT_TRUE(Tell(2, 4, {0, 2}).ok());
   ASSERT_TRUE(TakeBack(0, 4).ok());
@@ -147,7 +147,7 @@ TEST_F(ShardRoundsTest, AGroupIsForgottenWithItsLastConnection) {
   EXPECT_EQ(shard.process_sets(), 0u) << "it may have been removed while nothing could be told";
 }
 
-TEST_F(ShardRoundsTest, AGroupWhoseMembersAreAllGoneLeavesNothing) {
+TEST_F(ShardRoundsTest, AProcessSetWhoseMembersAreAllGoneLeavesNothing) {
   ASSERT_TRUE(Tell(2, 4, {2}).ok());
   wire::DataHeader header = Header(256, 1);
   header.process_set = 4;
@@ -305,7 +305,7 @@ struct RoundsJob : Job {
     for (const wire::Declare& asked : std::exchange(worker.declares, {})) {
       std::vector<uint64_t> placement(view.servers.size(), 0);
       placement.push_back(view.servers.size());
-      worker.machine.OnDeclared({asked.name, asked.spec.group, asked.attempt,
+      worker.machine.OnDeclared({asked.name, asked.spec.process_set, asked.attempt,
                                  static_cast<TensorId>(asked.name[0]), placement});
     }
     return operation.id;
@@ -413,7 +413,7 @@ TEST(RoundsTest, AJoinNeedsThatNothingIsOpen) {
   EXPECT_EQ(job.workers[0]->machine.Submit(join).code(), StatusCode::kInvalidArgument);
 }
 
-TEST(RoundsTest, ShardsForgetRemovedGroupsAndGoOn) {
+TEST(RoundsTest, ShardsForgetRemovedProcessSetsAndGoOn) {
   RoundsJob job(3, 2);
   for (uint32_t number = 1; number <= 3; ++number) {
     const std::string name(1, static_cast<char>('a' + number));
@@ -422,7 +422,7 @@ TEST(RoundsTest, ShardsForgetRemovedGroupsAndGoOn) {
       Operation sum;
       sum.name = name;
       sum.spec.shape = {1};
-      sum.spec.group = number;
+      sum.spec.process_set = number;
       job.Start(slot, sum, {1});
       if (slot == 2) job.All();
     }
@@ -438,10 +438,10 @@ TEST(RoundsTest, ShardsForgetRemovedGroupsAndGoOn) {
   }
 }
 
-TEST(RoundsTest, ARankIsInSoManyGroupsAtATime) {
+TEST(RoundsTest, ARankIsInSoManyProcessSetsAtATime) {
   RoundsJob job(1, 1);
   Worker& worker = job.workers[0]->machine;
-  for (uint32_t number = 1; number <= wire::kGroupsMax; ++number) {
+  for (uint32_t number = 1; number <= wire::kProcessSetsMax; ++number) {
     ASSERT_TRUE(worker.AddProcessSet(number, {0}).ok());
   }
   EXPECT_EQ(worker.AddProcessSet(70000, {0}).code(), StatusCode::kExhausted);

@@ -42,7 +42,7 @@ struct Role {
 struct Draw {
   std::string name;
   Op op = Op::kSum;
-  uint32_t group = 0;
+  uint32_t process_set = 0;
   size_t count = 0;  // of elements; for each receiver in operations that deal
   uint32_t root = 0;
   int32_t priority = 0;
@@ -82,7 +82,7 @@ class Call {
     operation.priority = draw_.priority;
     operation.spec.op = draw_.op;
     operation.spec.dtype = DataType::kInt32;
-    operation.spec.group = draw_.group;
+    operation.spec.process_set = draw_.process_set;
     operation.spec.root = draw_.root;
     operation.input = reinterpret_cast<const std::byte*>(input_.data());
     operation.output = reinterpret_cast<std::byte*>(output_.data());
@@ -227,9 +227,9 @@ class Member {
     Draw draw;
     draw.name = name;
     draw.op = kOps[common_() % std::size(kOps)];
-    draw.group = common_() % 4;
+    draw.process_set = common_() % 4;
     draw.count = (uint64_t{1} << common_() % 19) + common_() % 50;
-    const std::vector<uint32_t>& ranks = sets_[draw.group];
+    const std::vector<uint32_t>& ranks = sets_[draw.process_set];
     draw.root = draw.op == Op::kBroadcast ? ranks[common_() % ranks.size()] : 0;
     draw.priority = static_cast<int32_t>(common_() % 3);
     return draw;
@@ -243,7 +243,7 @@ class Member {
       draws.push_back(DrawOne("name " + std::to_string(i)));
     }
     std::erase_if(draws, [&](const Draw& draw) {
-      const std::vector<uint32_t>& ranks = sets_[draw.group];
+      const std::vector<uint32_t>& ranks = sets_[draw.process_set];
       return std::find(ranks.begin(), ranks.end(), role_.rank) == ranks.end();
     });
     std::shuffle(draws.begin(), draws.end(), own_);
@@ -253,7 +253,8 @@ class Member {
     for (size_t i = 0; i < last; ++i) {
       for (uint32_t late = own_() % 4 * 500; late > 0; --late) std::this_thread::yield();
       runtime::TensorMemory* memory = own_() % 2 == 0 ? &memory_ : nullptr;
-      calls.push_back(std::make_shared<Call>(draws[i], sets_[draws[i].group], role_.rank, memory));
+      calls.push_back(
+          std::make_shared<Call>(draws[i], sets_[draws[i].process_set], role_.rank, memory));
       engine_.Submit(calls.back()->Make(), [call = calls.back()](protocol::Outcome outcome) {
         call->Done(std::move(outcome));
       });

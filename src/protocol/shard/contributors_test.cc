@@ -47,7 +47,7 @@ INSTANTIATE_TEST_SUITE_P(All, ContributorsTest,
 class RightContributorsTest : public ContributorsTest {};
 
 TEST_P(RightContributorsTest, AContributorOfASetSpeaksForItsRanksInIt) {
-  for (Slot slot : {0u, 1u}) ASSERT_TRUE(shard.OnGroup(slot, {4, 1}, BitmapOf({1, 2})).ok());
+  for (Slot slot : {0u, 1u}) ASSERT_TRUE(shard.OnProcessSet(slot, {4, 1}, BitmapOf({1, 2})).ok());
   Push(0, 4, "\x05");
   Push(1, 4, "\x01");
   EXPECT_EQ(Average(), "\x03") << "6 / 2";

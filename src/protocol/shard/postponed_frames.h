@@ -28,7 +28,7 @@ struct PostponedFrame {
   wire::DataHeader header;  // push, verdict and abort
   BufferRef payload;        // push and verdict
   size_t payload_bytes = 0;
-  uint64_t number = 0;  // ack: answers received; joined: the join; group: the process set
+  uint64_t number = 0;  // answers received, or the number of the join or process set
   std::vector<wire::HeldPiece> pieces;
   std::string text;
   std::vector<std::byte> bitmap;

@@ -156,7 +156,7 @@ Status Shard::TakePostponed(Slot from, const PostponedFrame& frame) {
     case wire::FrameKind::kHave: return reports_.TakeHave(from, frame.epoch, frame.pieces), ok;
     case wire::FrameKind::kResync: return reports_.TakeResync(from, frame.epoch), ok;
     case wire::FrameKind::kJoined: return reports_.TakeJoined(from, frame.number, frame.bitmap), ok;
-    case wire::FrameKind::kGroup: return sets_.Tell(from, frame.number, frame.bitmap);
+    case wire::FrameKind::kProcessSet: return sets_.Tell(from, frame.number, frame.bitmap);
     default: break;
   }
   reports_.TakeAck(from, frame.header.count);
@@ -203,10 +203,10 @@ void Shard::OnResync(Slot from, uint64_t epoch) {
   review_.ReviewRetired();
 }
 
-Status Shard::OnGroup(Slot from, const wire::Progress& number, ConstByteSpan bitmap) {
+Status Shard::OnProcessSet(Slot from, const wire::Progress& number, ConstByteSpan bitmap) {
   if (from >= members_.size()) return Status::Ok();
   if (!postponed_.MustWait(from, number.epoch)) return sets_.Tell(from, number.count, bitmap);
-  postponed_.Add(from, wire::FrameKind::kGroup, number.epoch,
+  postponed_.Add(from, wire::FrameKind::kProcessSet, number.epoch,
                  {.number = number.count, .bitmap = {bitmap.begin(), bitmap.end()}});
   return Status::Ok();
 }

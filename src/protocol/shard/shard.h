@@ -75,7 +75,7 @@ class Shard {
   // more for it. The shard forgets a set that no member needs. A member that needs the set later
   // tells it first, as on any connection. kProtocol: another member has told of other ranks. The
   // caller then closes the connection.
-  Status OnGroup(Slot from, const wire::Progress& number, ConstByteSpan bitmap);
+  Status OnProcessSet(Slot from, const wire::Progress& number, ConstByteSpan bitmap);
   // Notes that `from` has no operation open and takes no part in rounds until its join with this
   // number, from 1, is over. `bitmap`: its ranks that have joined; empty: all of them.
   void OnJoined(Slot from, const wire::Progress& number, ConstByteSpan bitmap = {});

@@ -106,8 +106,8 @@ class Play {
       case 3: {
         std::byte bitmap[1] = {static_cast<std::byte>(numbers_.Next())};
         size_t bytes = bitmap[0] == std::byte{0} ? 0 : 1;
-        static_cast<void>(shard_.OnGroup(slot, {numbers_.Next() % 4U, epoch},
-                                         ConstByteSpan(bitmap).first(bytes)));
+        static_cast<void>(shard_.OnProcessSet(slot, {numbers_.Next() % 4U, epoch},
+                                              ConstByteSpan(bitmap).first(bytes)));
         return;
       }
       default: break;

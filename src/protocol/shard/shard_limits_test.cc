@@ -134,7 +134,7 @@ TEST(ShardHeldTest, WhatWaitsForAViewIsBounded) {
       [&](Shard& shard) { return shard.OnResync(0, never), Status::Ok(); },
       [&](Shard& shard) { return shard.OnJoined(0, {1, never}), Status::Ok(); },
       [&](Shard& shard) { return shard.OnAbort(0, header, "late"); },
-      [&](Shard& shard) { return shard.OnGroup(0, {1, never}, bitmap); },
+      [&](Shard& shard) { return shard.OnProcessSet(0, {1, never}, bitmap); },
   };
   for (size_t way = 0; way < ways.size(); ++way) {
     BufferPool pool;

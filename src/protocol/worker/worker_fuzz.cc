@@ -127,7 +127,7 @@ class Play {
         operation.spec.op == wire::Op::kAllgather || operation.spec.op == wire::Op::kAlltoall;
     operation.rows = own_rows ? Next() % 2 : 0;
     if (operation.spec.op == wire::Op::kAlltoall) operation.splits = {operation.rows, 0};
-    if (bits / 16 % 4 == 0) operation.spec.group = 1 + bits / 64 % 2;
+    if (bits / 16 % 4 == 0) operation.spec.process_set = 1 + bits / 64 % 2;
     // The memory is never freed before the end. So late writes only make wrong bytes in a live
     // buffer, which is no finding here. Writes behind the end of a buffer are findings.
     memory_.push_back(std::make_unique<std::byte[]>(kBytes));

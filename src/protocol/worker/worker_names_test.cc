@@ -251,7 +251,8 @@ TEST_F(WorkerNamesTest, OperationsThatDoNotEndAreToldOnce) {
   Look();
   ASSERT_EQ(Told().size(), 1u);
   EXPECT_EQ(Told()[0], (wire::OverdueUse{"x", {1, 0, 1}, 8, {{0, 0, 1}}}));
-  EXPECT_EQ(Sent<wire::Overdue>()[0].groups, (std::vector<wire::GroupRanks>{{1, {0, 1}}}));
+  EXPECT_EQ(Sent<wire::Overdue>()[0].process_sets,
+            (std::vector<wire::ProcessSetRanks>{{1, {0, 1}}}));
   Look();
   Look();
   EXPECT_EQ(Told().size(), 1u);

@@ -34,11 +34,11 @@ struct ShardThread::Link final : transport::FrameReceiver {
         return Collect(bytes, payload_bytes);
       case wire::FrameKind::kAbort: return CollectAbort(bytes, payload_bytes);
       case wire::FrameKind::kJoined:
-      case wire::FrameKind::kGroup: {
-        if (payload_bytes > wire::kGroupBytesMax) break;
+      case wire::FrameKind::kProcessSet: {
+        if (payload_bytes > wire::kProcessSetBytesMax) break;
         Result<wire::Progress> number = wire::DecodeProgress(bytes);
         if (!number.ok()) return number.status();
-        group = number.value();
+        process_set = number.value();
         payload.resize(payload_bytes);
         return ByteSpan(payload);
       }
@@ -98,8 +98,9 @@ struct ShardThread::Link final : transport::FrameReceiver {
       const auto* text = reinterpret_cast<const char*>(payload.data());
       sound = shard.machine_.OnAbort(slot, abort, std::string(text, payload.size()));
     }
-    if (incoming == wire::FrameKind::kGroup) sound = shard.machine_.OnGroup(slot, group, payload);
-    if (incoming == wire::FrameKind::kJoined) shard.machine_.OnJoined(slot, group, payload);
+    if (incoming == wire::FrameKind::kProcessSet)
+      sound = shard.machine_.OnProcessSet(slot, process_set, payload);
+    if (incoming == wire::FrameKind::kJoined) shard.machine_.OnJoined(slot, process_set, payload);
     if (sound.ok() && !data) sound = shard.machine_.CheckPostponed(slot);
     shard.ticker_.Arm();
     if (!sound.ok()) shard.OnClosed(*this, sound);
@@ -112,7 +113,7 @@ struct ShardThread::Link final : transport::FrameReceiver {
   std::unique_ptr<transport::Connection> connection;
   wire::FrameKind incoming = wire::FrameKind::kPush;
   uint64_t epoch = 0;
-  wire::Progress group;
+  wire::Progress process_set;
   wire::DataHeader abort;
   std::vector<std::byte> payload;
   std::vector<wire::HeldPiece> held;

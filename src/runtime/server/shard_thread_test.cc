@@ -112,7 +112,7 @@ TEST_F(ShardThreadTest, AHeaderThatIsNoneCutsItsSenderOffAndNobodyElse) {
       Say(1, kind, header, Bytes(8));
       ExpectCutOff(1, wire::DecodeDataHeader(kind, header, 8).status());
     }
-    for (FrameKind kind : {FrameKind::kAck, FrameKind::kJoined, FrameKind::kGroup}) {
+    for (FrameKind kind : {FrameKind::kAck, FrameKind::kJoined, FrameKind::kProcessSet}) {
       Say(1, kind, header);
       ExpectCutOff(1, wire::DecodeProgress(header).status());
     }

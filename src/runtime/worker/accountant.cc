@@ -68,7 +68,7 @@ wire::Alive Accountant::Tell() {
     if (id != 0) SetAge(operations_.AgeOf(id), uses_.has_joined(), state);
     account.uses.push_back(std::move(state));
   }
-  account.groups = uses_.GroupsOf(account.uses);
+  account.process_sets = uses_.ProcessSetsOf(account.uses);
   wire::Alive alive;
   alive.account = std::move(account);
   return alive;

@@ -22,20 +22,20 @@ class AccountantTest : public testing::Test {
   void Now(int ms) { loop.now = Time(seconds(100)) + milliseconds(ms); }
 
   // Begins a use in the round after the last one.
-  protocol::Tensor& Begin(const std::string& text, uint32_t group = 0) {
+  protocol::Tensor& Begin(const std::string& text, uint32_t process_set = 0) {
     protocol::Operation operation;
     operation.name = text;
     operation.spec = {wire::Op::kSum, DataType::kUint8, 0, {8}};
-    operation.spec.group = group;
+    operation.spec.process_set = process_set;
     operation.limit = own_limit;
     operations.Submit(operation, [](protocol::Outcome) {});
     operation = *operations.Next();
     protocol::Name& name = names.NameOf(text);
-    protocol::Course& course = protocol::Names::CourseOf(name, group);
+    protocol::Course& course = protocol::Names::CourseOf(name, process_set);
     protocol::Tensor& tensor = protocol::Names::TensorOf(course, operation.spec);
-    names.SetDeclared(tensor, {text, group, 0, 70, {0, 1}});
+    names.SetDeclared(tensor, {text, process_set, 0, 70, {0, 1}});
     tensor.task =
-        std::make_unique<protocol::Task>(operation, tensor.spec, sets.Of(group), tensor.deal);
+        std::make_unique<protocol::Task>(operation, tensor.spec, sets.Of(process_set), tensor.deal);
     tensor.task->path = protocol::PathOf(false, false);
     tensor.task->at = 3;
     tensor.round = ++course.round;
@@ -162,7 +162,7 @@ TEST_F(AccountantTest, OnlyWhatIsOpenForLongIsToldUnasked) {
   ASSERT_EQ(account.uses.size(), 1u);
   EXPECT_EQ(account.uses[0],
             (wire::UseState{{"a", {4, 0, 1}}, 70, wire::UseStage::kExchanges, 1100, 0}));
-  EXPECT_EQ(account.groups, (std::vector<wire::GroupRanks>{{4, {0, 1}}}));
+  EXPECT_EQ(account.process_sets, (std::vector<wire::ProcessSetRanks>{{4, {0, 1}}}));
   EXPECT_EQ(account.open, 2u);
 }
 

@@ -87,7 +87,7 @@ TEST_F(FrontLoopTest, EndsAnOperationThatTheFrontRefuses) {
   protocol::Operation operation;
   operation.name = "w";
   operation.spec = {wire::Op::kSum, DataType::kUint8, 0, {8}};
-  operation.spec.group = 9;
+  operation.spec.process_set = 9;
   operation.input = operation.output = memory.data();
   Codes codes;
   front_loop->Submit(std::move(operation),

@@ -128,7 +128,7 @@ void LaneRunner::SendAck(ShardId to, const wire::Progress& ack) {
 }
 
 void LaneRunner::SendProcessSet(ShardId to, const wire::Progress& number, const SlotSet& ranks) {
-  Send(to, GroupFrame(pool_, number, BitmapOf(ranks)));
+  Send(to, ProcessSetFrame(pool_, number, BitmapOf(ranks)));
 }
 
 void LaneRunner::SendJoined(ShardId to, const wire::Progress& number, const SlotSet& ranks) {

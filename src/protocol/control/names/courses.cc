@@ -17,15 +17,15 @@ void Courses::Clear() {
   names_.clear();
 }
 
-NameCourse* Courses::Find(const std::string& name, uint32_t group) {
+NameCourse* Courses::Find(const std::string& name, uint32_t process_set) {
   auto courses = names_.find(name);
   if (courses == names_.end()) return nullptr;
-  auto course = courses->second.find(group);
+  auto course = courses->second.find(process_set);
   return course == courses->second.end() ? nullptr : &course->second;
 }
 
 Attempt* Courses::FindAttempt(const std::string& name, const wire::Use& use) {
-  NameCourse* course = Find(name, use.group);
+  NameCourse* course = Find(name, use.process_set);
   if (course == nullptr || course->number != use.course) return nullptr;
   return use.attempt < course->attempts.size() ? &course->attempts[use.attempt] : nullptr;
 }
@@ -35,9 +35,9 @@ const Courses::Place* Courses::Find(TensorId tensor) const {
   return found == tensors_.end() ? nullptr : &found->second;
 }
 
-NameCourse& Courses::Begin(const std::string& name, uint32_t group, uint32_t number) {
+NameCourse& Courses::Begin(const std::string& name, uint32_t process_set, uint32_t number) {
   auto& [text, courses] = *names_.try_emplace(name).first;
-  return courses.emplace(group, NameCourse{text, group, number}).first->second;
+  return courses.emplace(process_set, NameCourse{text, process_set, number}).first->second;
 }
 
 Attempt& Courses::At(NameCourse& course, uint32_t attempt) {
@@ -73,7 +73,7 @@ Courses::Over Courses::Erase(const NameCourse& course) {
     }
   }
   auto courses = names_.find(course.name);
-  courses->second.erase(course.group);
+  courses->second.erase(course.process_set);
   if (courses->second.empty()) names_.erase(courses);
   return over;
 }

@@ -20,7 +20,7 @@ namespace byteps::protocol {
 
 struct NameCourse {
   const std::string& name;
-  const uint32_t group;
+  const uint32_t process_set;
   const uint32_t number;
   std::deque<Attempt> attempts = {};  // attempt 0, 1, ...
 
@@ -39,7 +39,7 @@ class Courses {
   void Clear();
 
   // Null: nobody uses the name in this process set.
-  NameCourse* Find(const std::string& name, uint32_t group);
+  NameCourse* Find(const std::string& name, uint32_t process_set);
   bool Knows(const std::string& name) const { return names_.contains(name); }
   // Null: there is no such course, or no such attempt of it.
   Attempt* FindAttempt(const std::string& name, const wire::Use& use);
@@ -48,7 +48,7 @@ class Courses {
   size_t tensor_count() const { return tensors_.size(); }
 
   // REQUIRES: the name has none in this process set.
-  NameCourse& Begin(const std::string& name, uint32_t group, uint32_t number);
+  NameCourse& Begin(const std::string& name, uint32_t process_set, uint32_t number);
   // Attempts up to this one are there from now on.
   static Attempt& At(NameCourse& course, uint32_t attempt);
   // As Attempt::Add.
@@ -69,13 +69,13 @@ class Courses {
   template <typename Visit>
   void ForEach(Visit&& visit) {
     for (auto& [text, courses] : names_) {
-      for (auto& [group, course] : courses) visit(course);
+      for (auto& [process_set, course] : courses) visit(course);
     }
   }
   template <typename Visit>
   void ForEach(Visit&& visit) const {
     for (const auto& [text, courses] : names_) {
-      for (const auto& [group, course] : courses) visit(course);
+      for (const auto& [process_set, course] : courses) visit(course);
     }
   }
 

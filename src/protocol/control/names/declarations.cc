@@ -59,18 +59,18 @@ std::string Declarations::What(const wire::NamedUse& use, TensorId tensor) {
 
 Declarations::Answers Declarations::OnDeclare(const Rank& rank, const wire::Declare& declare) {
   Note(rank);
-  const uint32_t group = declare.spec.group;
-  NameCourse* known = courses_.Find(declare.name, group);
+  const uint32_t process_set = declare.spec.process_set;
+  NameCourse* known = courses_.Find(declare.name, process_set);
   const bool is_over = declare.course != 0 && (known == nullptr || known->number != declare.course);
   if (is_over) {
-    return {{rank.incarnation, wire::Forgotten{{}, {{declare.name, group, declare.course}}}}};
+    return {{rank.incarnation, wire::Forgotten{{}, {{declare.name, process_set, declare.course}}}}};
   }
   // No correct worker skips an attempt.
   if (declare.attempt > (known == nullptr ? 0 : known->attempts.size())) return {};
   NameCourse& course =
-      known == nullptr ? courses_.Begin(declare.name, group, next_course_++) : *known;
+      known == nullptr ? courses_.Begin(declare.name, process_set, next_course_++) : *known;
   Attempt& attempt = Courses::At(course, declare.attempt);
-  wire::Use use{group, declare.attempt, declare.round, course.number};
+  wire::Use use{process_set, declare.attempt, declare.round, course.number};
   if (attempt.failed().has_value()) return AnswerAfterFailure(course, rank, declare);
   attempt.Tell(rank.incarnation);
   circles_.ForgetWait(rank.number, declare.name);  // the operation that it was in has ended
@@ -108,8 +108,8 @@ Declarations::Answers Declarations::AnswerAfterFailure(NameCourse& course, const
 
 wire::Declared Declarations::Word(const wire::Declare& declare, const NameCourse& course,
                                   const Attempt::Entry& entry) {
-  return {declare.name,        declare.spec.group,     declare.attempt,
-          entry.second.tensor, entry.second.placement, course.number};
+  return {declare.name,        declare.spec.process_set, declare.attempt,
+          entry.second.tensor, entry.second.placement,   course.number};
 }
 
 Result<Attempt::Variant> Declarations::Deal(const Attempt& attempt, const wire::TensorSpec& spec) {
@@ -152,21 +152,22 @@ Declarations::Answers Declarations::FailAll(const WaitCircles::Mismatch& mismatc
 }
 
 Declarations::Answers Declarations::OnOverdue(const Rank& rank, const wire::Overdue& overdue) {
-  std::map<uint32_t, std::shared_ptr<const std::vector<uint32_t>>> groups;
-  groups[0] = nullptr;
-  for (const wire::GroupRanks& group : overdue.groups) {
-    if (group.number == 0) continue;
-    groups[group.number] = std::make_shared<const std::vector<uint32_t>>(group.ranks);
+  std::map<uint32_t, std::shared_ptr<const std::vector<uint32_t>>> process_sets;
+  process_sets[0] = nullptr;
+  for (const wire::ProcessSetRanks& process_set : overdue.process_sets) {
+    if (process_set.number == 0) continue;
+    process_sets[process_set.number] =
+        std::make_shared<const std::vector<uint32_t>>(process_set.ranks);
   }
   Answers answers;
   for (const wire::OverdueUse& use : overdue.uses) {
     if (!courses_.Knows(use.name)) continue;
     circles_.Forget(rank.number, rank.incarnation, use.name, use.stuck);
     Answers more = CheckUse(rank, use);
-    auto ranks = groups.find(use.use.group);
+    auto ranks = process_sets.find(use.use.process_set);
     const Attempt* attempt = courses_.FindAttempt(use.name, use.use);
-    bool waits = attempt != nullptr && !attempt->failed().has_value() && ranks != groups.end() &&
-                 attempt->Find(use.tensor) != nullptr;
+    bool waits = attempt != nullptr && !attempt->failed().has_value() &&
+                 ranks != process_sets.end() && attempt->Find(use.tensor) != nullptr;
     if (waits) {
       std::optional<WaitCircles::Mismatch> circle =
           circles_.Add(rank.number, use.name,
@@ -270,8 +271,8 @@ Declarations::Answers Declarations::Forget(const std::vector<TensorId>& tensors)
     dealer_.Forget(tensor);
     for (uint64_t worker : attempt.told()) at_workers[worker].tensors.push_back(tensor);
     if (!course->IsOver()) continue;
-    const wire::CourseNumber known{course->name, course->group, course->number};
-    circles_.ForgetUses(known.name, {known.group, number, 0, known.number});
+    const wire::CourseNumber known{course->name, course->process_set, course->number};
+    circles_.ForgetUses(known.name, {known.process_set, number, 0, known.number});
     const std::set<uint64_t> others = ToldOfFailuresWith(*course);
     Courses::Over over = courses_.Erase(*course);
     over.told.insert(others.begin(), others.end());

@@ -1,20 +1,21 @@
 // The coordinator's side of names: what each name stands for, and whether the ranks agree.
 //
-// The ranks of each group use a name by and by with any number of specs; each spec is a tensor. A
-// rank asks for a tensor when it first uses a name with that spec, and later speaks only when an
-// operation does not end. Either time it says which tensor it means in which round of the name
-// (its number of the use). Two ranks of a group that mean different tensors in one round disagree,
-// whenever they say so: then the attempt at the name fails for the group from that round on, on
-// every rank, and the next attempt begins with no tensors and round 1.
+// The ranks of each process set use a name by and by with any number of specs; each spec is a
+// tensor. A rank asks for a tensor when it first uses a name with that spec, and later speaks only
+// when an operation does not end. Either time it says which tensor it means in which round of the
+// name (its number of the use). Two ranks of a process set that mean different tensors in one round
+// disagree, whenever they say so: then the attempt at the name fails for the process set from that
+// round on, on every rank, and the next attempt begins with no tensors and round 1.
 //
 // A rank asks for its next attempt and gets that answer, whether it comes first or last, or again
 // after its connection was lost; so every rank sees the same sequence of failures.
 //
 // Ranks let go of tensors that they do not use. A tensor that no rank holds is forgotten, and so is
 // a name that has no tensor left: memory grows with what is in use, not with all that ever was. A
-// rank lets go only after a use that ended well, in which every rank of the group has taken part,
-// but for those that had joined; so all agree how often the name was used, and can forget that,
-// too. A rank that asks with a course that is over is told so, and asks again as for a new name.
+// rank lets go only after a use that ended well, in which every rank of the process set has taken
+// part, but for those that had joined; so all agree how often the name was used, and can forget
+// that, too. A rank that asks with a course that is over is told so, and asks again as for a new
+// name.
 //
 // A new generation knows no names; numbers of tensors and courses are never used again.
 #pragma once
@@ -57,7 +58,7 @@ class Declarations {
   static constexpr uint64_t kServers = 0;
   using Answers = std::vector<Answer>;
 
-  // So many specs may one name have in one group until it fails.
+  // So many specs may one name have in one process set until it fails.
   static constexpr size_t kVariantsMax = 16384;
 
   // Forgets all names: a generation of so many ranks begins. `dealer` deals the pieces of its

@@ -23,8 +23,8 @@ class DeclarationsTest : public testing::Test {
   }
 
   static Declarations::Rank Rank(uint32_t number) { return {100 + number, number}; }
-  static wire::TensorSpec Spec(int64_t elements, uint32_t group = 0) {
-    return {wire::Op::kSum, DataType::kFloat32, 0, {elements}, false, wire::Op::kSum, group};
+  static wire::TensorSpec Spec(int64_t elements, uint32_t process_set = 0) {
+    return {wire::Op::kSum, DataType::kFloat32, 0, {elements}, false, wire::Op::kSum, process_set};
   }
 
   // What came of it, for each worker: "T<number>", or "failed". Texts and servers are kept.
@@ -45,7 +45,7 @@ class DeclarationsTest : public testing::Test {
       const auto* declared = std::get_if<wire::Declared>(&answer.message);
       if (declared != nullptr) {
         said[rank] = "T" + std::to_string(declared->tensor);
-        courses[{declared->name, declared->group}] = declared->course;
+        courses[{declared->name, declared->process_set}] = declared->course;
       }
       const auto* over = std::get_if<wire::Forgotten>(&answer.message);
       if (over != nullptr) said[rank] = InWords(*over);
@@ -74,7 +74,7 @@ class DeclarationsTest : public testing::Test {
   }
   // The use, in the course that the name has.
   wire::Use Now(const std::string& name, wire::Use use) {
-    use.course = courses[{name, use.group}];
+    use.course = courses[{name, use.process_set}];
     return use;
   }
 
@@ -83,7 +83,7 @@ class DeclarationsTest : public testing::Test {
                                           const std::vector<wire::Use>& elsewhere = {}) {
     wire::Overdue overdue{{{"x", Now("x", use), tensor, {}}}, {}};
     for (const wire::Use& one : elsewhere) overdue.uses[0].elsewhere.push_back(Now("x", one));
-    if (!ranks.empty()) overdue.groups.push_back({use.group, ranks});
+    if (!ranks.empty()) overdue.process_sets.push_back({use.process_set, ranks});
     return Note(names.OnOverdue(Rank(rank), overdue));
   }
 

@@ -18,21 +18,21 @@ constexpr uint32_t kAttemptsKnownMax = 4096;
 // Of two with one name the earlier one is over: without that the later one had not begun.
 NameCourse* Declarations::Meet(const Rank& rank, const wire::CourseNumber& known,
                                Answers& answers) {
-  NameCourse* course = courses_.Find(known.name, known.group);
-  if (course == nullptr) return &courses_.Begin(known.name, known.group, known.number);
+  NameCourse* course = courses_.Find(known.name, known.process_set);
+  if (course == nullptr) return &courses_.Begin(known.name, known.process_set, known.number);
   if (course->number == known.number) return course;
   if (course->number > known.number) {
     answers.push_back({rank.incarnation, wire::Forgotten{{}, {known}}});
     return nullptr;
   }
-  const wire::CourseNumber earlier{known.name, known.group, course->number};
+  const wire::CourseNumber earlier{known.name, known.process_set, course->number};
   const Courses::Over over = courses_.Erase(*course);
   for (TensorId tensor : over.tensors) dealer_.Forget(tensor);
   answers.push_back({kServers, wire::Forgotten{over.tensors, {}}});
   for (uint64_t worker : over.told) {
     answers.push_back({worker, wire::Forgotten{over.tensors, {earlier}}});
   }
-  return &courses_.Begin(known.name, known.group, known.number);
+  return &courses_.Begin(known.name, known.process_set, known.number);
 }
 
 // Of two tensors that ranks know for one spec the earlier one is over, too. True: it is this one.
@@ -63,7 +63,8 @@ Declarations::Answers Declarations::OnKnown(const Rank& rank, const wire::Known&
     const wire::Declared& declared = one.declared;
     dealer_.Hear(declared.tensor);
     if (declared.attempt >= kAttemptsKnownMax) continue;
-    NameCourse* course = Meet(rank, {declared.name, declared.group, declared.course}, answers);
+    NameCourse* course =
+        Meet(rank, {declared.name, declared.process_set, declared.course}, answers);
     const bool is_over =
         course == nullptr || IsReplaced(rank, *course, {declared, one.spec}, answers);
     if (is_over) {
@@ -79,13 +80,14 @@ Declarations::Answers Declarations::OnKnown(const Rank& rank, const wire::Known&
     if (attempt.failed().has_value()) answers.push_back({rank.incarnation, *attempt.failed()});
   }
   for (const wire::DeclareFailed& failed : known.failed) {
-    // A failure in one group is one in the others: perhaps nobody is left who was told of those.
+    // A failure in one process set is one in the others: perhaps nobody is left who was told of
+    // those.
     const wire::NamedUse itself = {failed.name, failed.use};
     std::vector<wire::NamedUse> uses = failed.also;
     uses.push_back(itself);
     for (const wire::NamedUse& one : uses) {
       if (one.use.attempt >= kAttemptsKnownMax) continue;
-      NameCourse* course = Meet(rank, {one.name, one.use.group, one.use.course}, answers);
+      NameCourse* course = Meet(rank, {one.name, one.use.process_set, one.use.course}, answers);
       if (course == nullptr) continue;
       Attempt& attempt = Courses::At(*course, one.use.attempt);
       if (attempt.failed().has_value()) continue;
@@ -111,8 +113,9 @@ Status Declarations::OnAllKnown() {
       // Whoever could have told of this attempt is gone; others went on from it.
       bool unknown = attempt.variants().empty() && !attempt.failed().has_value();
       if (unknown && i + 1 < course.attempts.size()) {
-        wire::DeclareFailed failed{
-            course.name, {course.group, i, 1, course.number}, {}, StatusCode::kMismatch, "", {}};
+        wire::DeclareFailed failed{course.name, {course.process_set, i, 1, course.number},
+                                   {},          StatusCode::kMismatch,
+                                   "",          {}};
         failed.text = "an earlier declaration of tensor '" + course.name + "' failed; use it again";
         static_cast<void>(attempt.Fail(std::move(failed)));
       }

@@ -1,6 +1,6 @@
 // What names stand for, as the coordinator sees it: many specs under one name, ranks that disagree
 // at their first use of a spec or when they go back to an old one, and ranks that are in different
-// groups.
+// process sets.
 #include "src/protocol/control/names/declarations_for_test.h"
 #include "src/wire/data.h"
 
@@ -14,7 +14,7 @@ TEST_F(DeclarationsTest, ANameHasATensorForEachSpec) {
   EXPECT_EQ(Declare(0, 2, Spec(4)), (Said{{0, "T2"}}));
   EXPECT_EQ(Declare(0, 2, Spec(4)), (Said{{0, "T2"}})) << "asked again";
   EXPECT_EQ(Declare(2, 7, Spec(3)), (Said{{2, "T1"}})) << "it was away for rounds of others";
-  EXPECT_EQ(Declare(0, 1, Spec(3, 1)), (Said{{0, "T3"}})) << "another group, other rounds";
+  EXPECT_EQ(Declare(0, 1, Spec(3, 1)), (Said{{0, "T3"}})) << "another process set, other rounds";
   EXPECT_TRUE(failures.empty());
 }
 
@@ -54,13 +54,13 @@ TEST_F(DeclarationsTest, AnOldReportIsNoMismatch) {
   EXPECT_EQ(Overdue(1, {0, 0, 3}, 1), (Said{}));
   EXPECT_EQ(Overdue(0, {0, 0, 2}, 2), (Said{}));
   EXPECT_EQ(Overdue(1, {0, 3, 3}, 1), (Said{})) << "an attempt that does not exist";
-  EXPECT_EQ(Overdue(1, {5, 0, 3}, 1), (Said{})) << "a group that does not exist";
+  EXPECT_EQ(Overdue(1, {5, 0, 3}, 1), (Said{})) << "a process set that does not exist";
   EXPECT_EQ(Overdue(1, {0, 0, 9}, 99), (Said{})) << "a tensor that does not exist";
   EXPECT_TRUE(failures.empty());
 }
 
 // Rank 0 uses the name in the set of all ranks, rank 1 in set 1, which has both.
-TEST_F(DeclarationsTest, RanksThatWaitForEachOtherInTwoGroupsFailInBothOnce) {
+TEST_F(DeclarationsTest, RanksThatWaitForEachOtherInTwoProcessSetsFailInBothOnce) {
   for (uint32_t rank : {0, 1, 2}) Declare(rank, 1, Spec(3));
   for (uint32_t rank : {0, 1}) Declare(rank, 1, Spec(3, 1));
   // All agree until here. Rank 2 has not come to its next use.
@@ -70,8 +70,9 @@ TEST_F(DeclarationsTest, RanksThatWaitForEachOtherInTwoGroupsFailInBothOnce) {
   EXPECT_EQ(retired, (std::set<TensorId>{1, 2}));
   for (const wire::DeclareFailed& failed : failures) {
     ASSERT_EQ(failed.also.size(), 1u);
-    EXPECT_EQ(failed.also[0],
-              (wire::NamedUse{"x", {1 - failed.use.group, 0, 2, 2 - failed.use.group}}));
+    EXPECT_EQ(
+        failed.also[0],
+        (wire::NamedUse{"x", {1 - failed.use.process_set, 0, 2, 2 - failed.use.process_set}}));
     for (const char* part : {"rank 0 has sum of float32[3] of all ranks",
                              "rank 1 has sum of float32[3] in process set 1"}) {
       EXPECT_NE(failed.text.find(part), std::string::npos) << failed.text;
@@ -93,8 +94,8 @@ TEST_F(DeclarationsTest, RanksThatOnlyTakeTurnsAreNoCircle) {
   EXPECT_TRUE(failures.empty());
 }
 
-TEST_F(DeclarationsTest, ACircleOfThreeGroupsIsFound) {
-  for (uint32_t group : {1, 2, 3}) Declare(group % 3, 1, Spec(3, group));
+TEST_F(DeclarationsTest, ACircleOfThreeProcessSetsIsFound) {
+  for (uint32_t process_set : {1, 2, 3}) Declare(process_set % 3, 1, Spec(3, process_set));
   EXPECT_EQ(Overdue(1, {1, 0, 1}, 1, {1, 2}), (Said{}));
   EXPECT_EQ(Overdue(2, {2, 0, 1}, 2, {2, 0}), (Said{}));
   EXPECT_EQ(Overdue(0, {3, 0, 1}, 3, {0, 1}), (Said{{0, "failed"}, {1, "failed"}, {2, "failed"}}));
@@ -265,8 +266,8 @@ TEST_F(DeclarationsTest, ANameWithTooManySpecsFailsWithAdvice) {
   EXPECT_EQ(Declare(0, 1, Spec(3), 1).at(0).substr(0, 1), "T");
 }
 
-// A coordinator without memory knows all specs again, and of a failure in two groups both, though
-// the only one who was told was told of one.
+// A coordinator without memory knows all specs again, and of a failure in two process sets both,
+// though the only one who was told was told of one.
 TEST_F(DeclarationsTest, AllComesBackFromWhatWorkersKnow) {
   Declare(0, 1, Spec(3));
   Declare(0, 2, Spec(4));

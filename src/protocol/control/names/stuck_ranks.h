@@ -37,7 +37,7 @@ class StuckRanks {
     uint64_t incarnation = 0;
     wire::NamedUse use;
     TensorId tensor = 0;
-    std::shared_ptr<const std::vector<uint32_t>> ranks;  // of its group; null: everybody
+    std::shared_ptr<const std::vector<uint32_t>> ranks;  // of its process set; null: everybody
   };
   struct Question {
     uint64_t to = 0;  // incarnation

@@ -12,8 +12,8 @@ using wire::NamedUse;
 
 class StuckRanksTest : public testing::Test {
  protected:
-  static NamedUse Use(const std::string& name, uint64_t round = 1, uint32_t group = 0) {
-    return {name, {group, 0, round}};
+  static NamedUse Use(const std::string& name, uint64_t round = 1, uint32_t process_set = 0) {
+    return {name, {process_set, 0, round}};
   }
 
   // What each rank is asked, as "name/round".
@@ -62,7 +62,7 @@ TEST_F(StuckRanksTest, ManyRanksInOneUseAreAskedOnceEach) {
   EXPECT_EQ(stuck.In(Use("a")).size(), 2u);
 }
 
-// Each is in two of three groups, so that only the three together are a circle.
+// Each is in two of three process sets, so that only the three together are a circle.
 TEST_F(StuckRanksTest, ACircleOfThree) {
   NamedUse a = Use("a", 1, 1), b = Use("b", 1, 2), c = Use("c", 1, 3);
   Stick(0, a, {1, 0});

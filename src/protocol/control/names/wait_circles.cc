@@ -32,7 +32,7 @@ StuckRanks::Circle Earliest(const StuckRanks::Circle& circle) {
   StuckRanks::Circle earliest;
   std::unique_copy(circle.begin(), circle.end(), std::back_inserter(earliest),
                    [](const wire::NamedUse& a, const wire::NamedUse& b) {
-                     return a.name == b.name && a.use.group == b.use.group &&
+                     return a.name == b.name && a.use.process_set == b.use.process_set &&
                             a.use.course == b.use.course && a.use.attempt == b.use.attempt;
                    });
   return earliest;
@@ -95,7 +95,7 @@ void WaitCircles::ForgetWait(uint32_t rank, const std::string& name) {
 
 void WaitCircles::ForgetUses(const std::string& name, const wire::Use& use) {
   auto over = [&](const wire::Use& one) {
-    return one.group == use.group &&
+    return one.process_set == use.process_set &&
            std::tie(one.course, one.attempt) <= std::tie(use.course, use.attempt);
   };
   auto found = waits_.find(name);
@@ -115,14 +115,16 @@ void WaitCircles::ForgetIf(const std::function<bool(uint64_t)>& gone) {
   stuck_.RemoveIf([&](const StuckRanks::Wait& wait) { return gone(wait.incarnation); });
 }
 
-// The arrow from `wait` to `other`, whose rank is in the group of `wait`.
+// The arrow from `wait` to `other`, whose rank is in the process set of `wait`.
 bool WaitCircles::WaitsInVain(const Wait& wait, const Wait& other) {
   const wire::Use& use = wait.use;
   const wire::Use& others = other.use;
-  if (use.group == others.group || wire::JoinsOfUse(use.round) != wire::JoinsOfUse(others.round))
+  if (use.process_set == others.process_set ||
+      wire::JoinsOfUse(use.round) != wire::JoinsOfUse(others.round))
     return false;
-  auto last = std::find_if(other.elsewhere.begin(), other.elsewhere.end(),
-                           [&](const wire::Use& one) { return one.group == use.group; });
+  auto last =
+      std::find_if(other.elsewhere.begin(), other.elsewhere.end(),
+                   [&](const wire::Use& one) { return one.process_set == use.process_set; });
   return last == other.elsewhere.end() || *last < use;
 }
 
@@ -166,15 +168,15 @@ WaitCircles::Mismatch WaitCircles::Within(const std::string& name, const Waits& 
   std::string sides;
   for (size_t i = 0; i < circle.size(); ++i) {
     const Wait& what = waits.at(circle[i]);
-    auto [found, fresh] = uses.try_emplace(what.use.group, what.use);
+    auto [found, fresh] = uses.try_emplace(what.use.process_set, what.use);
     if (!fresh) found->second = std::min(found->second, what.use);
     if (i >= 2) continue;
     sides += (i == 0 ? "rank " : ", rank ") + std::to_string(circle[i]) + " has " +
              describe_({name, what.use}, what.tensor) +
-             (what.use.group == 0 ? " of all ranks" : "");
+             (what.use.process_set == 0 ? " of all ranks" : "");
   }
   Mismatch mismatch;
-  for (const auto& [group, use] : uses) mismatch.uses.push_back({name, use});
+  for (const auto& [process_set, use] : uses) mismatch.uses.push_back({name, use});
   mismatch.text = "ranks disagree about tensor '" + name + "': " + sides +
                   "; use the same name, shape, dtype, operation and process set on every rank";
   return mismatch;

@@ -132,9 +132,10 @@ RC_GTEST_FIXTURE_PROP(WaitCirclesTest, FindsExactlyTheCirclesOfArrows, ()) {
     const WaitCircles::Wait wait = WaitFor(rank, use, members, elsewhere);
     waits.push_back(wait);
     const auto lacks = [&](const WaitCircles::Wait& other) {
-      return std::none_of(
-          other.elsewhere.begin(), other.elsewhere.end(),
-          [&](const wire::Use& one) { return one.group == use.group && one.round >= use.round; });
+      return std::none_of(other.elsewhere.begin(), other.elsewhere.end(),
+                          [&](const wire::Use& one) {
+                            return one.process_set == use.process_set && one.round >= use.round;
+                          });
     };
     for (uint32_t other : members) {
       if (other < rank) leads[rank][other] = lacks(waits[other]);
@@ -143,7 +144,7 @@ RC_GTEST_FIXTURE_PROP(WaitCirclesTest, FindsExactlyTheCirclesOfArrows, ()) {
       const auto& in = *waits[other].ranks;
       const bool needs = std::find(in.begin(), in.end(), rank) != in.end();
       const bool has = std::any_of(elsewhere.begin(), elsewhere.end(), [&](const wire::Use& one) {
-        return one.group == other + 1 && one.round >= waits[other].use.round;
+        return one.process_set == other + 1 && one.round >= waits[other].use.round;
       });
       leads[other][rank] = needs && !has;
     }

@@ -75,9 +75,9 @@ void Accounts::Take(uint32_t rank, uint64_t incarnation, const wire::Account& ac
     Rate(before, teller);
     if (account.ended == before.account.ended) teller.ended_at = before.ended_at;
   }
-  for (const wire::GroupRanks& group : account.groups) {
-    groups_[group.number] = group.ranks;
-    std::sort(groups_[group.number].begin(), groups_[group.number].end());
+  for (const wire::ProcessSetRanks& process_set : account.process_sets) {
+    process_sets_[process_set.number] = process_set.ranks;
+    std::sort(process_sets_[process_set.number].begin(), process_sets_[process_set.number].end());
   }
   lateness_.Take(rank, account.took, tellers_.size());
   LookForWaits();
@@ -106,28 +106,30 @@ void Accounts::ForgetIf(const std::function<bool(uint64_t)>& gone) {
   if (tellers_.size() != before) LookForWaits();
 }
 
-// What anybody has open for long; groups that nobody speaks of are forgotten.
+// What anybody has open for long; process sets that nobody speaks of are forgotten.
 void Accounts::LookForWaits() {
   asked_.clear();
   waiting_since_.reset();
-  std::map<uint32_t, std::vector<uint32_t>> groups;
+  std::map<uint32_t, std::vector<uint32_t>> process_sets;
   for (const auto& [rank, teller] : tellers_) {
     for (const wire::UseState& one : teller.account.uses) {
       if (!IsOpen(one.stage)) continue;
       const Time since = teller.at - milliseconds(one.age_ms);
       waiting_since_ = std::min(waiting_since_.value_or(since), since);
-      const uint32_t group = one.use.use.group;
-      if (groups_.contains(group)) groups[group] = groups_[group];
+      const uint32_t process_set = one.use.use.process_set;
+      if (process_sets_.contains(process_set))
+        process_sets[process_set] = process_sets_[process_set];
       const bool known = std::find(asked_.begin(), asked_.end(), one.use) != asked_.end();
       if (!known && asked_.size() < wire::kUsesInAccountMax) asked_.push_back(one.use);
     }
   }
-  groups_ = std::move(groups);
+  process_sets_ = std::move(process_sets);
   if (!waiting_since_.has_value()) next_report_.reset();
 }
 
-std::vector<uint32_t> Accounts::RanksOf(uint32_t group) const {
-  if (auto found = groups_.find(group); found != groups_.end()) return found->second;
+std::vector<uint32_t> Accounts::RanksOf(uint32_t process_set) const {
+  if (auto found = process_sets_.find(process_set); found != process_sets_.end())
+    return found->second;
   std::vector<uint32_t> ranks;
   for (const auto& [rank, teller] : tellers_) ranks.push_back(rank);
   return ranks;
@@ -138,7 +140,7 @@ std::vector<Accounts::Wait> Accounts::Waits(Time now) const {
   for (const wire::NamedUse& use : asked_) {
     Wait wait;
     wait.use = use;
-    for (uint32_t rank : RanksOf(use.use.group)) {
+    for (uint32_t rank : RanksOf(use.use.process_set)) {
       auto teller = tellers_.find(rank);
       if (teller == tellers_.end()) continue;  // it has left, or was lost
       const std::vector<wire::UseState>& uses = teller->second.account.uses;

@@ -74,13 +74,13 @@ class Accounts {
   static void Rate(const Teller& before, Teller& now);
   void LookForWaits();
   bool MayAnswerSoon(const Wait& wait, Time now) const;
-  std::vector<uint32_t> RanksOf(uint32_t group) const;
+  std::vector<uint32_t> RanksOf(uint32_t process_set) const;
   std::string Doing(uint32_t rank, Time now) const;
   Duration QuietOf(const Wait& wait, Time now) const;
 
   const Duration stall_after_;
   std::map<uint32_t, Teller> tellers_;
-  std::map<uint32_t, std::vector<uint32_t>> groups_;
+  std::map<uint32_t, std::vector<uint32_t>> process_sets_;
   std::vector<wire::NamedUse> asked_;
   std::optional<Time> waiting_since_;  // the oldest use that is open
   std::optional<Time> next_report_;

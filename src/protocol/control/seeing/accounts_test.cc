@@ -11,14 +11,14 @@ using wire::UseStage;
 class AccountsTest : public testing::Test {
  protected:
   static wire::UseState State(const std::string& name, UseStage stage, uint32_t age_s = 0,
-                              uint32_t group = 0) {
-    return {{name, {group, 0, 1}}, 7, stage, 1000 * age_s, 0};
+                              uint32_t process_set = 0) {
+    return {{name, {process_set, 0, 1}}, 7, stage, 1000 * age_s, 0};
   }
   void Tell(uint32_t rank, std::vector<wire::UseState> uses, uint32_t idle_s = 0,
-            std::vector<wire::GroupRanks> groups = {}) {
+            std::vector<wire::ProcessSetRanks> process_sets = {}) {
     wire::Account account;
     account.uses = std::move(uses);
-    account.groups = std::move(groups);
+    account.process_sets = std::move(process_sets);
     account.idle_ms = 1000 * idle_s;
     accounts.Take(rank, 100 + rank, account, now);
   }

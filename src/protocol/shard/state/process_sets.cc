@@ -105,8 +105,9 @@ Status ProcessSets::Add(Slot from, uint32_t number, RankSet ranks) {
                          ListText(ranks.List()) + " on " + who + " and " +
                          ListText(found->second.ranks().List()) + " on " + other);
   }
-  if (told_[from] >= wire::kGroupsMax) {
-    return {StatusCode::kProtocol, who + " is in more than " + std::to_string(wire::kGroupsMax) +
+  if (told_[from] >= wire::kProcessSetsMax) {
+    return {StatusCode::kProtocol, who + " is in more than " +
+                                       std::to_string(wire::kProcessSetsMax) +
                                        " process sets at a time"};
   }
   if (!known) {

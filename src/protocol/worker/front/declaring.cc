@@ -70,7 +70,7 @@ Tensor* Declaring::OnDeclared(const wire::Declared& message,
   if (name == nullptr || name->open == nullptr) return nullptr;
   Tensor& tensor = *name->open;
   Course& course = tensor.course;
-  bool meant = course.process_set == message.group && course.attempt == message.attempt &&
+  bool meant = course.process_set == message.process_set && course.attempt == message.attempt &&
                (course.number == 0 || course.number == message.course);
   if (!meant || !IsDeclaring(tensor)) return nullptr;
   const bool again = tensor.let_go && tensor.id == message.tensor;
@@ -89,7 +89,7 @@ Tensor* Declaring::OnDeclared(const wire::Declared& message,
 Course* Declaring::OnFailed(const wire::DeclareFailed& message) {
   Name* name = names_.Find(message.name);
   if (name == nullptr) return nullptr;
-  Course& course = Names::CourseOf(*name, message.use.group);
+  Course& course = Names::CourseOf(*name, message.use.process_set);
   bool meant = message.use.attempt == course.attempt &&
                (course.number == 0 || course.number == message.use.course);
   if (!meant) return nullptr;
@@ -117,7 +117,7 @@ std::vector<TensorId> Declaring::EndAttempt(Course& course) {
   const wire::DeclareFailed why = *course.failing;
   std::vector<TensorId> unknown = BeginAttempt(course);
   for (const wire::NamedUse& also : why.also) {
-    Course& other = Names::CourseOf(names_.NameOf(also.name), also.use.group);
+    Course& other = Names::CourseOf(names_.NameOf(also.name), also.use.process_set);
     const Tensor* open = other.name.open;
     bool own_end = open != nullptr && &open->course == &other;  // a failure of its own ends it
     bool another = other.number != 0 && other.number != also.use.course;
@@ -226,7 +226,7 @@ bool Declaring::IsInUse(const Tensor& tensor) const {
 // Forgets the failures of attempts before this use, because all ranks have gone on from there.
 void Declaring::ForgetFailures(const std::string& name, const wire::Use& use) {
   auto is_over = [&](const std::string& text, const wire::Use& one) {
-    return text == name && one.group == use.group && one.course == use.course &&
+    return text == name && one.process_set == use.process_set && one.course == use.course &&
            one.attempt < use.attempt;
   };
   std::erase_if(failures_,
@@ -240,10 +240,10 @@ void Declaring::ForgetFailures(const std::string& name, const wire::Use& use) {
 // An operation that waits for the coordinator's answer has asked about the course that is over now.
 // It asks again.
 void Declaring::Forget(const wire::CourseNumber& over) {
-  ForgetFailures(over.name, {over.group, UINT32_MAX, 0, over.number});
+  ForgetFailures(over.name, {over.process_set, UINT32_MAX, 0, over.number});
   Name* name = names_.Find(over.name);
   if (name == nullptr) return;
-  auto found = name->courses.find(over.group);
+  auto found = name->courses.find(over.process_set);
   if (found == name->courses.end() || found->second.number != over.number) return;
   const bool in_use = std::ranges::any_of(found->second.tensors,
                                           [&](const auto& one) { return IsInUse(*one.second); });

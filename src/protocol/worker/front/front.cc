@@ -78,9 +78,9 @@ Status Front::Check(Operation& operation) const {
   Status checked = operations::CheckArguments(work);
   if (checked.ok()) checked = CheckCodec(operation);
   if (checked.ok()) checked = joins_.Check(operation, open_.size());
-  if (checked.ok()) checked = sets_.Check(operation.name, operation.spec.group);
+  if (checked.ok()) checked = sets_.Check(operation.name, operation.spec.process_set);
   if (!checked.ok()) return checked;
-  const PlacedSet& set = sets_.Of(operation.spec.group);
+  const PlacedSet& set = sets_.Of(operation.spec.process_set);
   work.place = {set.present, set.self};
   return operations::CheckPlace(work, operation.splits);
 }
@@ -99,11 +99,11 @@ Status Front::Submit(Operation operation) {
                                             operations::Describe(name.open->spec) +
                                             "; wait for it, or give the second one another name"};
   }
-  Course& course = Names::CourseOf(name, operation.spec.group);
+  Course& course = Names::CourseOf(name, operation.spec.process_set);
   Tensor& tensor = Names::TensorOf(course, operation.spec);
   OperationId id = operation.id;
-  auto task = std::make_unique<Task>(std::move(operation), tensor.spec, sets_.Of(tensor.spec.group),
-                                     tensor.deal);
+  auto task = std::make_unique<Task>(std::move(operation), tensor.spec,
+                                     sets_.Of(tensor.spec.process_set), tensor.deal);
   task->path = PathOf(task->row.sizes_first, alone_);
   task->outcome.members = alone_ ? 1 : 0;
   open_[id] = &tensor;  // the last of these steps that needs memory
@@ -275,7 +275,7 @@ void Front::Close(Tensor& tensor, bool completed) {
   if (task->row.joins) {
     joins_.End(succeeded);
     if (succeeded && !alone_) lanes_.Tell(to_lane::Joined());
-  } else if (succeeded && task->operation.spec.group == 0) {
+  } else if (succeeded && task->operation.spec.process_set == 0) {
     joins_.OnTakenPart();
   }
   if (!completed) return;
@@ -382,7 +382,7 @@ void Front::TellLanes(uint32_t number) {
 
 Status Front::RemoveProcessSet(uint32_t number) {
   for (const Name* name : names_.in_order()) {
-    if (name->open == nullptr || name->open->spec.group != number || number == 0) continue;
+    if (name->open == nullptr || name->open->spec.process_set != number || number == 0) continue;
     return {StatusCode::kInvalidArgument, "process set " + std::to_string(number) +
                                               " cannot be removed: '" + name->text +
                                               "' has not ended; wait for it first"};

@@ -19,7 +19,7 @@ Status Joins::Check(const Operation& operation, size_t open) const {
         "for the join (if that has failed, shut down)");
   }
   if (!operations::RowOf(operation.spec.op).joins) return Status::Ok();
-  if (operation.spec.group != 0) {
+  if (operation.spec.process_set != 0) {
     return InvalidJoin("join is for all ranks and cannot be of a process set");
   }
   if (open > 0) {

@@ -9,7 +9,7 @@ Operation OperationWith(wire::Op op, uint32_t process_set = 0) {
   Operation operation;
   operation.name = "x";
   operation.spec.op = op;
-  operation.spec.group = process_set;
+  operation.spec.process_set = process_set;
   return operation;
 }
 

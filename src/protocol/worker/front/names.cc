@@ -14,7 +14,7 @@ Tensor::Tensor(Course& owner, const wire::TensorSpec& what)
 Exchange Tensor::MakeExchange() const {
   Exchange exchange;
   exchange.name = name;
-  exchange.tensor = {id, operations::CombineOf(spec), spec.dtype, spec.codec, spec.group};
+  exchange.tensor = {id, operations::CombineOf(spec), spec.dtype, spec.codec, spec.process_set};
   exchange.use = round;
   exchange.order = course.name.order;
   exchange.priority = task->operation.priority;
@@ -67,7 +67,7 @@ Name* Names::ByOrder(uint32_t order) const {
 const Course* Names::FindCourse(const wire::NamedUse& use) const {
   const Name* name = Find(use.name);
   if (name == nullptr) return nullptr;
-  auto found = name->courses.find(use.use.group);
+  auto found = name->courses.find(use.use.process_set);
   return found == name->courses.end() ? nullptr : &found->second;
 }
 

@@ -85,7 +85,7 @@ TEST_F(NamesTest, WhatLanesAreToldOfAnExchange) {
   names.NameOf("before");
   wire::TensorSpec spec = SpecOf(wire::Op::kBroadcast, {128});
   spec.root = 5;
-  spec.group = 4;
+  spec.process_set = 4;
   Tensor& tensor = Declare("x", 4, spec, 7);
   tensor.round = 3;
   PlacedSet set;

@@ -60,11 +60,11 @@ void Overdue::Report(const std::vector<const Tensor*>& late) const {
     }
     bytes += use.name.size() + wire::kControlUseBytes * (2 + use.elsewhere.size());
     overdue.uses.push_back(std::move(use));
-    bool told = std::any_of(overdue.groups.begin(), overdue.groups.end(),
+    bool told = std::any_of(overdue.process_sets.begin(), overdue.process_sets.end(),
                             [&](const auto& set) { return set.number == course.process_set; });
     if (course.process_set != 0 && !told) {
       const PlacedSet& set = sets_.Of(course.process_set);
-      overdue.groups.push_back({course.process_set, set.ranks});
+      overdue.process_sets.push_back({course.process_set, set.ranks});
       bytes += wire::kControlUseBytes + sizeof(uint32_t) * set.ranks.size();
     }
     if (bytes > wire::kControlPartBytes) send();

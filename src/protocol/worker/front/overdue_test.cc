@@ -70,7 +70,8 @@ TEST_F(OverdueTest, WhatIsOpenAtTwoLooksIsToldOnceWithItsProcessSet) {
   Look(2);
   ASSERT_EQ(sent.size(), 1U);
   EXPECT_EQ(Told()[0], (wire::OverdueUse{"x", {4, 0, 1}, 7, {{0, 0, 3}}}));
-  EXPECT_EQ(std::get<wire::Overdue>(sent[0]).groups, (std::vector<wire::GroupRanks>{{4, {0, 2}}}));
+  EXPECT_EQ(std::get<wire::Overdue>(sent[0]).process_sets,
+            (std::vector<wire::ProcessSetRanks>{{4, {0, 2}}}));
 }
 
 TEST_F(OverdueTest, WhatWaitsForItsDeclarationHasBeenToldBefore) {

@@ -76,7 +76,7 @@ Status PlacedSets::Add(uint32_t number, const std::vector<uint32_t>& ranks) {
     return InvalidSet(NameOf(number) + " has a rank twice");
   }
   bool inside = set.self != kNoPlace;
-  if (inside && inside_ >= wire::kGroupsMax) {
+  if (inside && inside_ >= wire::kProcessSetsMax) {
     return {StatusCode::kExhausted, NameOf(number) + " cannot be added: this rank is in " +
                                         std::to_string(inside_) +
                                         " process sets, the most there can be; remove others"};

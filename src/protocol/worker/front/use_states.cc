@@ -57,16 +57,17 @@ std::pair<wire::UseState, OperationId> UseStates::Of(const wire::NamedUse& use) 
   return {state, 0};
 }
 
-std::vector<wire::GroupRanks> UseStates::GroupsOf(const std::vector<wire::UseState>& uses) const {
-  std::map<uint32_t, wire::GroupRanks> groups;
+std::vector<wire::ProcessSetRanks> UseStates::ProcessSetsOf(
+    const std::vector<wire::UseState>& uses) const {
+  std::map<uint32_t, wire::ProcessSetRanks> process_sets;
   for (const wire::UseState& one : uses) {
-    const uint32_t number = one.use.use.group;
+    const uint32_t number = one.use.use.process_set;
     const std::vector<uint32_t> known = sets_.Numbers();
     const bool is_known = std::find(known.begin(), known.end(), number) != known.end();
-    if (number != 0 && is_known) groups[number] = {number, sets_.Of(number).ranks};
+    if (number != 0 && is_known) process_sets[number] = {number, sets_.Of(number).ranks};
   }
-  std::vector<wire::GroupRanks> list;
-  for (auto& [number, group] : groups) list.push_back(std::move(group));
+  std::vector<wire::ProcessSetRanks> list;
+  for (auto& [number, process_set] : process_sets) list.push_back(std::move(process_set));
   return list;
 }
 

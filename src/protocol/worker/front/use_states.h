@@ -27,7 +27,7 @@ class UseStates {
   // Returns whether this rank waits in a join. It then has nothing else open.
   bool has_joined() const { return joins_.has_joined(); }
   // Returns the ranks of the process sets of these uses. Leaves out set 0.
-  std::vector<wire::GroupRanks> GroupsOf(const std::vector<wire::UseState>& uses) const;
+  std::vector<wire::ProcessSetRanks> ProcessSetsOf(const std::vector<wire::UseState>& uses) const;
 
  private:
   wire::UseState StateOf(const Tensor& open) const;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "sim/network.h"
-#include "src/protocol/control/views/control_mistakes_for_test.h"
+#include "src/protocol/control/views/coordinator_mistakes_for_test.h"
 #include "src/protocol/control/views/membership_mistakes_for_test.h"
 #include "src/protocol/shard/shard_mistakes_for_test.h"
 #include "src/protocol/worker/worker.h"

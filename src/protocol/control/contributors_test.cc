@@ -1,7 +1,7 @@
 // Processes that form one contributor: they are let in together, go together, have one vote, and
 // are no company for each other (docs/membership.md, rule 15).
 #include "src/protocol/control/control_for_test.h"
-#include "src/protocol/control/views/control_mistakes_for_test.h"
+#include "src/protocol/control/views/coordinator_mistakes_for_test.h"
 
 namespace byteps::protocol {
 namespace {

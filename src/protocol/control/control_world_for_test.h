@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-#include "src/protocol/control/views/control_mistakes_for_test.h"
+#include "src/protocol/control/views/coordinator_mistakes_for_test.h"
 #include "src/protocol/control/views/membership_mistakes_for_test.h"
 
 namespace byteps::protocol {

@@ -29,7 +29,7 @@ Coordinator::Coordinator(const CoordinatorOptions& options, CoordinatorDriver& d
       job_end_(driver, roster_),
       suspicions_(options.grace),
       views_({options_, driver, clock_, roster_, departures_}),
-      standings_(driver, roster_, departures_, views_),
+      notices_(driver, roster_, departures_, views_),
       gathering_(
           {options_, driver, clock_, roster_, job_end_, departures_, ends_, views_.in_force()}),
       names_(options_, driver, roster_, job_end_),
@@ -38,11 +38,11 @@ Coordinator::Coordinator(const CoordinatorOptions& options, CoordinatorDriver& d
       comeback_({options_, clock_, roster_, job_end_, ends_, views_, gathering_}),
       links_(options_, driver, roster_),
       joining_({options_, driver, clock_, roster_, departures_, suspicions_, losses_, views_,
-                gathering_, standings_, names_}),
+                gathering_, notices_, names_}),
       reporting_(
-          {driver, clock_, roster_, suspicions_, syncs_, views_, standings_, names_, joining_}),
+          {driver, clock_, roster_, suspicions_, syncs_, views_, notices_, names_, joining_}),
       succession_({options_, driver, clock_, roster_, job_end_, departures_, suspicions_, syncs_,
-                   views_, standings_, gathering_, names_, losses_, comeback_, links_}),
+                   views_, notices_, gathering_, names_, losses_, comeback_, links_}),
       latecomers_(driver, roster_, views_, gathering_),
       accounts_(options_.stall_after) {
   EndCall();
@@ -224,7 +224,7 @@ void Coordinator::OnMemberMessage(Member& member, const wire::Message& message) 
   if (IsAnyOf<wire::Leave>(message)) return OnLeave(member);
   uint64_t who = member.incarnation();
   bool leaves = departures_.IsLeaving(who) && departures_.IsGoing(view(), who);
-  bool counts = member.standing == Standing::kIn && !leaves;
+  bool counts = member.presence == Presence::kIn && !leaves;
   if (!counts) return;
   if (const auto* suspect = std::get_if<wire::Suspect>(&message)) {
     losses_.OnSuspect(&member, *suspect);
@@ -251,7 +251,7 @@ void Coordinator::OnWorkerMessage(const Member& worker, const wire::Message& mes
 }
 
 void Coordinator::OnAlive(const Member& member, const wire::Alive& alive) {
-  const bool worker = member.role() == Role::kWorker && member.standing == Standing::kIn;
+  const bool worker = member.role() == Role::kWorker && member.presence == Presence::kIn;
   wire::Alive answer;
   if (worker && alive.account.has_value()) {
     TellAccountsOfView();
@@ -264,13 +264,13 @@ void Coordinator::OnAlive(const Member& member, const wire::Alive& alive) {
 
 void Coordinator::OnLeave(Member& member) {
   if (member.role() != Role::kWorker) return;
-  if (member.standing == Standing::kIn) {
+  if (member.presence == Presence::kIn) {
     departures_.Leave(member.incarnation());
     bool going = departures_.IsGoing(view(), member.incarnation());
     if (going) suspicions_.Forget(member.incarnation());
     return;
   }
-  bool waited = std::exchange(member.standing, Standing::kLeft) == Standing::kWaiting;
+  bool waited = std::exchange(member.presence, Presence::kLeft) == Presence::kWaiting;
   driver_.Send(member.connection, wire::Leave{});
   if (waited) Withdraw(member.incarnation());  // it did not wait for the start
 }
@@ -282,11 +282,11 @@ void Coordinator::Miss(ConnectionId id, const std::string& why, bool cut_off) {
   Member member = *found;
   roster_.Remove(id);
   syncs_.Forget(member.incarnation());
-  if (member.standing == Standing::kIn && cut_off) {
+  if (member.presence == Presence::kIn && cut_off) {
     suspicions_.CutOff(member.incarnation(), why);
-  } else if (member.standing == Standing::kIn) {
+  } else if (member.presence == Presence::kIn) {
     suspicions_.Closed(member.incarnation(), kOwnConnection, why, clock_.now());
-  } else if (member.standing == Standing::kWaiting) {
+  } else if (member.presence == Presence::kWaiting) {
     // It had not started yet; another one may take its place.
     driver_.Report(NameOf(member) + " went away before the job started: " + why);
     suspicions_.Forget(member.incarnation());

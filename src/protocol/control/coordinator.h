@@ -17,7 +17,7 @@
 //   views.h       the view in force and the one that is proposed
 //   succession.h  when there is a next one, and what follows; next_view.h makes it
 //   losses.h      who is lost                   departures.h  members on their way out
-//   sync_points.h where workers may be let in   standings.h   what members are told of the view
+//   sync_points.h where workers may be let in   member_notices.h  what members are told of the view
 //   name_desk.h   what names stand for          comeback.h    whether anybody may still come
 //   latecomers.h  what workers are told that wait while the job runs
 //   accounts.h    what workers tell of themselves, for people
@@ -36,8 +36,8 @@
 #include "src/protocol/control/changes/joining.h"
 #include "src/protocol/control/changes/latecomers.h"
 #include "src/protocol/control/changes/losses.h"
+#include "src/protocol/control/changes/member_notices.h"
 #include "src/protocol/control/changes/reporting.h"
-#include "src/protocol/control/changes/standings.h"
 #include "src/protocol/control/changes/succession.h"
 #include "src/protocol/control/members/coordinator_driver.h"
 #include "src/protocol/control/members/departures.h"
@@ -126,7 +126,7 @@ class Coordinator {
   SyncPoints syncs_;
   ProcessEnds ends_;
   Views views_;
-  Standings standings_;
+  MemberNotices notices_;
   Gathering gathering_;
   NameDesk names_;
   Losses losses_;

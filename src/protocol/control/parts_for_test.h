@@ -54,10 +54,10 @@ inline wire::Join JoinOf(Role role, uint64_t incarnation, int32_t rank = -1) {
 }
 
 // On the connection that has the number of its incarnation.
-inline Member& Add(Roster& roster, Role role, uint64_t incarnation, Standing standing,
+inline Member& Add(Roster& roster, Role role, uint64_t incarnation, Presence presence,
                    int32_t rank = -1) {
   Member& member = roster.Add(incarnation, JoinOf(role, incarnation, rank));
-  member.standing = standing;
+  member.presence = presence;
   return member;
 }
 
@@ -73,7 +73,7 @@ class PartsTest : public testing::Test {
   void BringIntoForce(const wire::View& view) {
     for (const Voter& voter : VotersOf(view)) {
       if (roster.Find(voter.incarnation) != nullptr) continue;
-      Add(roster, voter.role, voter.incarnation, Standing::kIn, static_cast<int32_t>(voter.index));
+      Add(roster, voter.role, voter.incarnation, Presence::kIn, static_cast<int32_t>(voter.index));
     }
     views.Propose(view);
     for (const Voter& voter : VotersOf(view)) {
@@ -107,7 +107,7 @@ class PartsTest : public testing::Test {
   SyncPoints syncs;
   ProcessEnds ends;
   Views views{{options, driver, clock, roster, departures}};
-  Standings standings{driver, roster, departures, views};
+  MemberNotices notices{driver, roster, departures, views};
   Gathering gathering{
       {options, driver, clock, roster, job_end, departures, ends, views.in_force()}};
   NameDesk names{options, driver, roster, job_end};
@@ -115,10 +115,10 @@ class PartsTest : public testing::Test {
   Comeback comeback{{options, clock, roster, job_end, ends, views, gathering}};
   LinkWatch links{options, driver, roster};
   Joining joining{{options, driver, clock, roster, departures, suspicions, losses, views, gathering,
-                   standings, names}};
-  Reporting reporting{{driver, clock, roster, suspicions, syncs, views, standings, names, joining}};
+                   notices, names}};
+  Reporting reporting{{driver, clock, roster, suspicions, syncs, views, notices, names, joining}};
   Succession succession{{options, driver, clock, roster, job_end, departures, suspicions, syncs,
-                         views, standings, gathering, names, losses, comeback, links}};
+                         views, notices, gathering, names, losses, comeback, links}};
   Latecomers latecomers{driver, roster, views, gathering};
 };
 

@@ -18,7 +18,7 @@ class ComebackTest : public PartsTest {
 };
 
 TEST_F(ComebackTest, TheJobEndsInOrderWhenNoWorkerIsConnected) {
-  Member& left = Add(roster, Role::kWorker, 1, Standing::kLeft);
+  Member& left = Add(roster, Role::kWorker, 1, Presence::kLeft);
   comeback.EndIfNobodyComesBack();
   EXPECT_TRUE(driver.finished.empty()) << "it may join again";
   roster.Remove(left.connection);
@@ -43,7 +43,7 @@ TEST_F(ComebackTest, AllProgramsHaveEnded) {
   views.Propose(all_left);
   for (uint64_t who : {2, 101}) views.OnPromise(who, {views.term(), 2});
   ASSERT_TRUE(views.Advance().has_value());
-  Add(roster, Role::kWorker, 9, Standing::kWaiting, 0);
+  Add(roster, Role::kWorker, 9, Presence::kWaiting, 0);
   ends.Add({"h", 1, 0});
   comeback.EndIfAllEnded();
   EXPECT_TRUE(driver.finished.empty());
@@ -57,7 +57,7 @@ TEST_F(ComebackTest, AfterARestartServersThatAreNotBackHaveSomeTimeToBeTold) {
   comeback.Wait(2);
   comeback.EndIfNobodyComesBack();
   EXPECT_TRUE(driver.finished.empty());
-  Add(roster, Role::kServer, 101, Standing::kIn);
+  Add(roster, Role::kServer, 101, Presence::kIn);
   comeback.EndIfNobodyComesBack();
   EXPECT_TRUE(driver.finished.empty()) << "one worker had left, and may be alive";
 }

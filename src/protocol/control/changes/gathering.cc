@@ -47,7 +47,7 @@ void Gathering::BeginAgain() {
   BeginToWait();
   worker_count_.reset();
   for (const auto& [id, member] : parts_.roster.all()) {
-    if (member.role() == Role::kWorker && member.standing == Standing::kWaiting) {
+    if (member.role() == Role::kWorker && member.presence == Presence::kWaiting) {
       worker_count_ = member.join.worker_count;
     }
   }
@@ -159,7 +159,7 @@ void Gathering::SayWhoIsMissing() {
 void Gathering::TellWaiting(const std::string& text) const {
   std::map<std::string, const Member*> voices;
   for (const auto& [id, member] : parts_.roster.all()) {
-    if (member.standing == Standing::kLeft) continue;
+    if (member.presence == Presence::kLeft) continue;
     if (member.role() != Role::kWorker) {
       parts_.driver.Send(id, wire::Waiting{text});
       continue;
@@ -188,7 +188,7 @@ std::string Gathering::Missing() const {
     uint32_t expected = expected_of(role);
     std::set<uint32_t> here;
     for (const auto& [id, member] : parts_.roster.all()) {
-      if (member.role() == role && member.standing != Standing::kLeft) here.insert(member.index);
+      if (member.role() == role && member.presence != Presence::kLeft) here.insert(member.index);
     }
     bool numbered = !here.contains(kNoSlot);
     std::vector<uint32_t> missing;

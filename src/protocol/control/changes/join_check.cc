@@ -163,9 +163,9 @@ std::optional<std::string> JoinCheck::InPlaces(const wire::Join& join, bool runn
            " does not exist: there are " + std::to_string(expected);
   }
   for (const auto& [id, member] : roster_.all()) {
-    if (member.role() != join.role || member.standing == Standing::kLeft || join.rank < 0) continue;
+    if (member.role() != join.role || member.presence == Presence::kLeft || join.rank < 0) continue;
     bool going = departures_.IsGoing(view_, member.incarnation());
-    bool same = member.standing == Standing::kIn
+    bool same = member.presence == Presence::kIn
                     ? !going && member.index == static_cast<uint32_t>(join.rank)
                     : member.join.rank == join.rank;
     if (same) return "it is taken by " + NameOf(member) + NumberOfItsOwn(join.role);
@@ -220,7 +220,7 @@ const wire::ServerInfo* JoinCheck::PlaceFor(const wire::Join& join) const {
     if (join.rank >= 0 && place.index != static_cast<uint32_t>(join.rank)) continue;
     bool claimed = std::any_of(roster_.all().begin(), roster_.all().end(), [&](auto& entry) {
       const Member& member = entry.second;
-      return member.role() == Role::kServer && member.standing == Standing::kWaiting &&
+      return member.role() == Role::kServer && member.presence == Presence::kWaiting &&
              member.index == place.index;
     });
     if (claimed || place.shard_weights.size() != join.shards) continue;

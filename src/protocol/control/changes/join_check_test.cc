@@ -26,7 +26,7 @@ TEST_F(JoinCheckTest, WhatMustBeEqualForAllIsNamed) {
   other = JoinOf(Role::kWorker, 1, 0);
   other.worker_count = 4;
   EXPECT_TRUE(Has(Reason(other), "4 workers, the others of 2"));
-  Add(roster, Role::kWorker, 9, Standing::kWaiting, 1);
+  Add(roster, Role::kWorker, 9, Presence::kWaiting, 1);
   other = JoinOf(Role::kWorker, 1, 0);
   other.piece_bytes_max = 8192;
   EXPECT_TRUE(Has(Reason(other), "BYTEPS_PARTITION_BYTES"));
@@ -55,7 +55,7 @@ TEST_F(JoinCheckTest, AWorkerWithAnotherLayoutIsToldBoth) {
   EXPECT_EQ(Reason(with({2}, 4)), "");
   EXPECT_TRUE(Has(Reason(with({1, 1, 2}, 4)),
                   "machines with 1,1,2 workers, the coordinator of 2 worker machines"));
-  roster.Add(9, with({2, 1})).standing = Standing::kWaiting;
+  roster.Add(9, with({2, 1})).presence = Presence::kWaiting;
   wire::Join second = with({2, 1});
   second.rank = 1;
   EXPECT_EQ(Reason(second), "");
@@ -77,7 +77,7 @@ TEST_F(JoinCheckTest, EqualNumbersOfWorkersOnOtherMachinesAreAnotherLayout) {
   join.worker_count = 4;
   join.local_sizes = {2};
   worker_count = 4;
-  roster.Add(9, join).standing = Standing::kWaiting;
+  roster.Add(9, join).presence = Presence::kWaiting;
   join = JoinOf(Role::kWorker, 1, 2);
   join.worker_count = 4;
   join.server_count = 4;  // follows from the layout
@@ -99,12 +99,12 @@ TEST_F(JoinCheckTest, ALayoutThatCannotBeIsRefused) {
 }
 
 TEST_F(JoinCheckTest, APlaceIsTakenOnceAndFreeAgainWhenItsWorkerGoes) {
-  Add(roster, Role::kWorker, 9, Standing::kIn, 1);
+  Add(roster, Role::kWorker, 9, Presence::kIn, 1);
   EXPECT_TRUE(Has(Reason(JoinOf(Role::kWorker, 1, 1)), "taken by worker 1"));
   EXPECT_TRUE(Has(Reason(JoinOf(Role::kWorker, 1, 2)), "does not exist"));
   departures.Lose(9, "closed");
   EXPECT_EQ(Reason(JoinOf(Role::kWorker, 1, 1)), "");
-  Add(roster, Role::kWorker, 8, Standing::kIn, 0);
+  Add(roster, Role::kWorker, 8, Presence::kIn, 0);
   EXPECT_TRUE(Has(Reason(JoinOf(Role::kWorker, 1), true), "all its places"));
   options.min_workers = 1;
   EXPECT_EQ(Reason(JoinOf(Role::kWorker, 1), true), "") << "it waits until it can be let in";

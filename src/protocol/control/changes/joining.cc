@@ -13,7 +13,7 @@ Joining::Joining(const Parts& parts)
 
 void Joining::OnJoin(ConnectionId from, const wire::Join& join) {
   Member* here = parts_.roster.At(from);
-  if (here != nullptr && here->standing != Standing::kLeft) {
+  if (here != nullptr && here->presence != Presence::kLeft) {
     return Refuse(from, "it has joined already");
   }
   // Its earlier connection is not closed yet.
@@ -31,7 +31,7 @@ void Joining::OnJoin(ConnectionId from, const wire::Join& join) {
   if (IsIn(parts_.views.in_force(), join.incarnation)) {  // it was let in and never heard of it
     Member& member = parts_.roster.Add(from, join);
     parts_.suspicions.Back(join.incarnation, parts_.clock.now());
-    parts_.standings.Settle(member);
+    parts_.notices.Settle(member);
     return parts_.names.TakeKnown(join.incarnation, parts_.views.in_force());  // nothing
   }
   std::optional<std::string> reason =
@@ -70,7 +70,7 @@ void Joining::Refuse(ConnectionId id, const std::string& text) {
 void Joining::JudgeAllWhoWait() {
   std::vector<std::pair<ConnectionId, wire::Join>> waiting;
   for (const auto& [id, member] : parts_.roster.all()) {
-    if (member.standing == Standing::kWaiting) waiting.emplace_back(id, member.join);
+    if (member.presence == Presence::kWaiting) waiting.emplace_back(id, member.join);
   }
   for (const auto& [id, join] : waiting) parts_.roster.Remove(id);
   for (const auto& [id, join] : waiting) OnJoin(id, join);

@@ -8,7 +8,7 @@
 #include "src/protocol/control/changes/gathering.h"
 #include "src/protocol/control/changes/join_check.h"
 #include "src/protocol/control/changes/losses.h"
-#include "src/protocol/control/changes/standings.h"
+#include "src/protocol/control/changes/member_notices.h"
 #include "src/protocol/control/members/coordinator_driver.h"
 #include "src/protocol/control/members/listening_clock.h"
 #include "src/protocol/control/members/roster.h"
@@ -33,7 +33,7 @@ class Joining {
     Losses& losses;
     const Views& views;
     Gathering& gathering;
-    Standings& standings;
+    MemberNotices& notices;
     NameDesk& names;
   };
   explicit Joining(const Parts& parts);

@@ -9,7 +9,7 @@ using JoiningTest = PartsTest;
 
 TEST_F(JoiningTest, WhoMayJoinWaitsAndWhoMayNotIsToldWhy) {
   joining.OnJoin(1, JoinOf(Role::kWorker, 1, 0));
-  EXPECT_EQ(roster.Find(1)->standing, Standing::kWaiting);
+  EXPECT_EQ(roster.Find(1)->presence, Presence::kWaiting);
   EXPECT_EQ(gathering.worker_count(), 2u);
   wire::Join wrong = JoinOf(Role::kWorker, 2, 1);
   wrong.version = "2";
@@ -54,7 +54,7 @@ TEST_F(JoiningTest, WhileItIsAskedWhatWasDecidedNobodyIsJudged) {
 TEST_F(JoiningTest, WhoHasLeftMayJoinAgainOverItsConnection) {
   BringIntoForce(JobView(1, 2, 1));
   gathering.BeginAgain();
-  roster.Find(2)->standing = Standing::kLeft;
+  roster.Find(2)->presence = Presence::kLeft;
   wire::Join again = JoinOf(Role::kWorker, 22, 1);
   joining.OnJoin(2, again);
   EXPECT_TRUE(To<wire::Refused>(2).empty());
@@ -75,12 +75,12 @@ TEST_F(JoiningTest, WhenItIsKnownWhatThereIsToJoinAllWhoWaitAreJudged) {
   report.self = JoinOf(Role::kWorker, 9);
   report.term = views.term();
   report.committed = found;
-  views.OnReport(Add(roster, Role::kWorker, 9, Standing::kIn), report);
+  views.OnReport(Add(roster, Role::kWorker, 9, Presence::kIn), report);
   ASSERT_TRUE(views.Advance().has_value());
   gathering.Expect(2);
   joining.JudgeAllWhoWait();
   EXPECT_EQ(To<wire::Refused>(2).size(), 1u);
-  EXPECT_EQ(roster.Find(1)->standing, Standing::kWaiting);
+  EXPECT_EQ(roster.Find(1)->presence, Presence::kWaiting);
   EXPECT_TRUE(To<wire::Refused>(9).empty()) << "it does not wait";
 }
 

@@ -14,7 +14,7 @@ class LatecomersTest : public PartsTest {
     BringIntoForce(JobView(1, 2, 1));
   }
   Member& Come(uint64_t who, uint32_t size) {
-    Member& member = Add(roster, Role::kWorker, who, Standing::kWaiting);
+    Member& member = Add(roster, Role::kWorker, who, Presence::kWaiting);
     member.join.contributor = member.join.node = "node";
     member.join.contributor_size = size;
     return member;

@@ -200,7 +200,7 @@ void Losses::Watch() {
     watch(voter.incarnation, worker ? !EndsTheJob(voter.incarnation) : servers > 1);
   }
   for (const auto& [id, member] : parts_.roster.all()) {
-    bool waits = member.standing == Standing::kWaiting && view.epoch > 0;
+    bool waits = member.presence == Presence::kWaiting && view.epoch > 0;
     if (waits) watch(member.incarnation(), false);
   }
   parts_.suspicions.ForgetAllBut(these);
@@ -222,7 +222,7 @@ std::vector<uint64_t> Losses::Judge() {
       continue;
     }
     const Member* member = parts_.roster.Find(loss.who);
-    if (member == nullptr || member->standing != Standing::kWaiting) continue;
+    if (member == nullptr || member->presence != Presence::kWaiting) continue;
     parts_.driver.Report(NameOf(*member) + " went away before it was let in: " + loss.why);
     given_up.push_back(loss.who);
   }

@@ -53,7 +53,7 @@ TEST_F(LossesTest, WhoseConnectionClosedIsAsked) {
 }
 
 TEST_F(LossesTest, SilentProcessesThatWaitAreGivenUpAndReturned) {
-  Add(roster, Role::kWorker, 9, Standing::kWaiting);
+  Add(roster, Role::kWorker, 9, Presence::kWaiting);
   losses.Watch();
   Pass(options.silence_end / 2);
   for (uint64_t who : {1, 2, 101, 102}) suspicions.Heard(who, now);

@@ -63,43 +63,43 @@ Member* Reporting::Rebind(ConnectionId from, const wire::Report& report) {
   if (member != nullptr && member->connection == from) return member;
   parts_.syncs.Forget(incarnation);  // it says so again, and what it waits for
   parts_.names.ForgetWaits([&](uint64_t one) { return one == incarnation; });
-  std::optional<Standing> standing;
+  std::optional<Presence> presence;
   if (member != nullptr) {
-    standing = member->standing;
+    presence = member->presence;
     ConnectionId old = member->connection;
     parts_.roster.Remove(old);
     parts_.driver.Disconnect(old);
   } else {
-    standing = StandingOf(report);
+    presence = PresenceOf(report);
   }
   parts_.roster.Remove(from);
   Member& fresh = parts_.roster.Add(from, report.self);
-  fresh.standing = standing.value_or(Standing::kIn);
-  parts_.standings.TakePlace(fresh);
-  if (standing.has_value()) return &fresh;
-  parts_.standings.TellOut(fresh);
+  fresh.presence = presence.value_or(Presence::kIn);
+  parts_.notices.TakePlace(fresh);
+  if (presence.has_value()) return &fresh;
+  parts_.notices.TellOut(fresh);
   return nullptr;
 }
 
 // Of one that was not connected; none: the others went on without it.
-std::optional<Standing> Reporting::StandingOf(const wire::Report& report) const {
+std::optional<Presence> Reporting::PresenceOf(const wire::Report& report) const {
   uint64_t incarnation = report.self.incarnation;
   if (parts_.views.IsRecovering()) {
     bool nothing = report.committed.epoch == 0 && report.promised.epoch == 0;
-    return nothing ? Standing::kWaiting : Standing::kIn;
+    return nothing ? Presence::kWaiting : Presence::kIn;
   }
-  if (IsIn(parts_.views.in_force(), incarnation)) return Standing::kIn;
-  if (parts_.views.IsProposed(incarnation)) return Standing::kWaiting;
-  if (HasLeft(parts_.views.in_force(), incarnation)) return Standing::kLeft;
+  if (IsIn(parts_.views.in_force(), incarnation)) return Presence::kIn;
+  if (parts_.views.IsProposed(incarnation)) return Presence::kWaiting;
+  if (HasLeft(parts_.views.in_force(), incarnation)) return Presence::kLeft;
   return std::nullopt;
 }
 
 void Reporting::BringUpToDate(const Member& member, const wire::Report& report) {
-  if (member.standing == Standing::kLeft) {
+  if (member.presence == Presence::kLeft) {
     return parts_.driver.Send(member.connection, wire::Leave{});
   }
   parts_.views.SendProposal(member);
-  if (member.standing != Standing::kIn) return;
+  if (member.presence != Presence::kIn) return;
   const wire::View& view = parts_.views.in_force();
   if (report.committed.epoch < view.epoch || report.term < parts_.views.term()) {
     parts_.driver.Send(member.connection, wire::Commit{parts_.views.term(), view});

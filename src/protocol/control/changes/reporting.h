@@ -5,7 +5,7 @@
 #pragma once
 
 #include "src/protocol/control/changes/joining.h"
-#include "src/protocol/control/changes/standings.h"
+#include "src/protocol/control/changes/member_notices.h"
 #include "src/protocol/control/members/coordinator_driver.h"
 #include "src/protocol/control/members/listening_clock.h"
 #include "src/protocol/control/members/roster.h"
@@ -27,7 +27,7 @@ class Reporting {
     Suspicions& suspicions;
     SyncPoints& syncs;
     Views& views;
-    Standings& standings;
+    MemberNotices& notices;
     NameDesk& names;
     Joining& joining;
   };
@@ -42,7 +42,7 @@ class Reporting {
   void SendAway(ConnectionId from, const wire::Report& report);
   void OnReportInRecovery(ConnectionId from, const wire::Report& report);
   Member* Rebind(ConnectionId from, const wire::Report& report);
-  std::optional<Standing> StandingOf(const wire::Report& report) const;
+  std::optional<Presence> PresenceOf(const wire::Report& report) const;
   void BringUpToDate(const Member& member, const wire::Report& report);
 
   const Parts parts_;

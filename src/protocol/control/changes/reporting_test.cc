@@ -43,7 +43,7 @@ TEST_F(ReportingTest, ANewerViewOrAHigherTermIsAskedAbout) {
 
 TEST_F(ReportingTest, WhoHasNothingToTellJoins) {
   reporting.OnReport(50, ReportOf(1, 0, views.term()));
-  EXPECT_EQ(roster.Find(1)->standing, Standing::kWaiting);
+  EXPECT_EQ(roster.Find(1)->presence, Presence::kWaiting);
 }
 
 TEST_F(ReportingTest, WhoHasLeftMayClose) {
@@ -52,7 +52,7 @@ TEST_F(ReportingTest, WhoHasLeftMayClose) {
   BringIntoForce(view);
   reporting.OnReport(50, ReportOf(2, 3, views.term()));
   EXPECT_EQ(To<wire::Leave>(50).size(), 1u);
-  EXPECT_EQ(roster.Find(2)->standing, Standing::kLeft);
+  EXPECT_EQ(roster.Find(2)->presence, Presence::kLeft);
 }
 
 TEST_F(ReportingTest, AMemberThatWasAwayHearsOfTheProposal) {

@@ -82,7 +82,7 @@ void Succession::OnFound(const wire::View& before) {
   if (parts_.job_end.IsOver()) return;
   std::vector<uint64_t> members;
   for (const auto& [id, member] : parts_.roster.all()) {
-    if (member.standing == Standing::kIn) members.push_back(member.incarnation());
+    if (member.presence == Presence::kIn) members.push_back(member.incarnation());
   }
   for (uint64_t incarnation : members) parts_.names.TakeKnown(incarnation, view());
   parts_.losses.LoseTheDead();
@@ -94,12 +94,12 @@ void Succession::OnFound(const wire::View& before) {
 void Succession::Enforce(const wire::View& before, bool greets) {
   if (view().generation != before.generation) {
     parts_.gathering.Stop();
-    parts_.standings.Begin();
+    parts_.notices.Begin();
     parts_.syncs.Begin();
     parts_.losses.Begin();
     parts_.names.Begin(view());
   }
-  parts_.standings.SettleAll();
+  parts_.notices.SettleAll();
   auto stale = [this](uint64_t incarnation) { return !IsIn(view(), incarnation); };
   parts_.departures.ForgetIf(stale);
   parts_.syncs.ForgetIf(stale);

@@ -9,7 +9,7 @@
 #include "src/protocol/control/changes/comeback.h"
 #include "src/protocol/control/changes/gathering.h"
 #include "src/protocol/control/changes/losses.h"
-#include "src/protocol/control/changes/standings.h"
+#include "src/protocol/control/changes/member_notices.h"
 #include "src/protocol/control/members/coordinator_driver.h"
 #include "src/protocol/control/members/departures.h"
 #include "src/protocol/control/members/job_end.h"
@@ -38,7 +38,7 @@ class Succession {
     Suspicions& suspicions;
     SyncPoints& syncs;
     Views& views;
-    Standings& standings;
+    MemberNotices& notices;
     Gathering& gathering;
     NameDesk& names;
     Losses& losses;

@@ -35,7 +35,7 @@ TEST_F(SuccessionTest, AllAtASyncPointGoOnWhenNobodyWaitsAndLetInWhoDoes) {
   for (uint64_t who : {1, 2}) syncs.Reach(who, {1, 1});
   EXPECT_EQ(succession.Advance(), Step::kNone);
   EXPECT_EQ(To<wire::GoOn>(1).size(), 1u);
-  Add(roster, Role::kWorker, 9, Standing::kWaiting);
+  Add(roster, Role::kWorker, 9, Presence::kWaiting);
   syncs.Reach(1, {1, 2});
   EXPECT_EQ(succession.Advance(), Step::kNone) << "worker 2 has operations open";
   syncs.Reach(2, {1, 2});
@@ -53,7 +53,7 @@ TEST_F(SuccessionTest, WhenAllHaveLeftItGathersAgain) {
   Promise();
   EXPECT_EQ(succession.Advance(), Step::kDone);
   EXPECT_TRUE(gathering.IsOn());
-  EXPECT_EQ(roster.Find(1)->standing, Standing::kLeft);
+  EXPECT_EQ(roster.Find(1)->presence, Presence::kLeft);
 }
 
 TEST_F(SuccessionTest, AnInheritedViewIsRenewedBeforeAnybodyGoesOn) {
@@ -79,7 +79,7 @@ TEST_F(SuccessionTest, AnInheritedViewIsRenewedBeforeAnybodyGoesOn) {
 }
 
 TEST_F(SuccessionTest, AContributorThatLacksAProcessIsNotLetIn) {
-  Member& one = Add(roster, Role::kWorker, 9, Standing::kWaiting);
+  Member& one = Add(roster, Role::kWorker, 9, Presence::kWaiting);
   one.join.contributor = "node";
   one.join.contributor_size = 2;
   for (uint64_t who : {1, 2}) syncs.Reach(who, {1, 1});
@@ -90,21 +90,21 @@ TEST_F(SuccessionTest, AContributorThatLacksAProcessIsNotLetIn) {
 
 TEST_F(SuccessionTest, AServerThatWaitsTakesItsPlaceAndLearnsWhatHasFailed) {
   losses.Lose(101, "it is gone", true);
-  Member& fresh = Add(roster, Role::kServer, 201, Standing::kWaiting);
+  Member& fresh = Add(roster, Role::kServer, 201, Presence::kWaiting);
   fresh.index = 0;
   EXPECT_EQ(succession.Advance(), Step::kDone);
   Promise();
   views.OnPromise(201, {views.term(), 2});
   EXPECT_EQ(succession.Advance(), Step::kDone);
   EXPECT_EQ(views.in_force().servers[0].incarnation, 201u);
-  EXPECT_EQ(fresh.standing, Standing::kIn);
+  EXPECT_EQ(fresh.presence, Presence::kIn);
   EXPECT_EQ(To<wire::Commit>(201).size(), 1u);
 }
 
 // It was let in by a view that it never promised, because it was away.
 TEST_F(SuccessionTest, WhoWentAwayWhileItWasLetInIsWatched) {
   for (uint64_t who : {1, 2}) syncs.Reach(who, {1, 1});
-  Add(roster, Role::kWorker, 9, Standing::kWaiting);
+  Add(roster, Role::kWorker, 9, Presence::kWaiting);
   EXPECT_EQ(succession.Advance(), Step::kDone);
   roster.Remove(9);
   views.Withdraw(9);

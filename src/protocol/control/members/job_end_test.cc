@@ -8,8 +8,8 @@ namespace {
 using JobEndTest = PartsTest;
 
 TEST_F(JobEndTest, OnlyTheFirstEndCountsAndEverybodyIsToldOnce) {
-  Add(roster, Role::kWorker, 1, Standing::kIn);
-  Add(roster, Role::kWorker, 2, Standing::kLeft);
+  Add(roster, Role::kWorker, 1, Presence::kIn);
+  Add(roster, Role::kWorker, 2, Presence::kLeft);
   job_end.End({StatusCode::kPeerLost, "worker 1 was lost"});
   job_end.EndInOrder("all have left");
   for (ConnectionId id : {1, 2}) {
@@ -22,7 +22,7 @@ TEST_F(JobEndTest, OnlyTheFirstEndCountsAndEverybodyIsToldOnce) {
 }
 
 TEST_F(JobEndTest, AnEndInOrderSaysWhyNow) {
-  Add(roster, Role::kServer, 101, Standing::kIn);
+  Add(roster, Role::kServer, 101, Presence::kIn);
   EXPECT_FALSE(job_end.IsOver());
   job_end.EndInOrder("all workers have left");
   EXPECT_TRUE(job_end.IsOver());

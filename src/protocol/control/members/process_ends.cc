@@ -30,7 +30,7 @@ std::vector<ProcessEnds::End> ProcessEnds::Take(const wire::View& view, bool kee
 uint32_t ProcessEnds::CountAbsent(const Roster& roster, uint32_t worker_count) const {
   std::set<uint32_t> ended = ranks_;
   for (const auto& [id, member] : roster.all()) {
-    bool here = member.role() == Role::kWorker && member.standing != Standing::kLeft;
+    bool here = member.role() == Role::kWorker && member.presence != Presence::kLeft;
     if (here && member.join.rank >= 0) ended.erase(static_cast<uint32_t>(member.join.rank));
   }
   auto exists = [&](uint32_t rank) { return rank < worker_count; };

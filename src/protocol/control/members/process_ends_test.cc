@@ -28,7 +28,7 @@ TEST(ProcessEndsTest, ARankThatSomebodyElseHasTakenIsNotAbsent) {
   ends.Add({"h", 9, 1});
   ends.Add({"h", 10, 7});
   EXPECT_EQ(ends.CountAbsent(roster, 4), 2u) << "rank 7 does not exist";
-  Add(roster, Role::kWorker, 5, Standing::kWaiting, 1);
+  Add(roster, Role::kWorker, 5, Presence::kWaiting, 1);
   EXPECT_EQ(ends.CountAbsent(roster, 4), 1u);
 }
 

@@ -45,14 +45,14 @@ Member* Roster::Find(uint64_t incarnation) {
 uint32_t Roster::Count(Role role, bool in_view_only) const {
   return static_cast<uint32_t>(std::count_if(members_.begin(), members_.end(), [&](auto& entry) {
     const Member& member = entry.second;
-    return member.role() == role && member.standing != Standing::kLeft &&
-           (!in_view_only || member.standing == Standing::kIn);
+    return member.role() == role && member.presence != Presence::kLeft &&
+           (!in_view_only || member.presence == Presence::kIn);
   }));
 }
 
 bool Roster::AnyWaits(Role role) const {
   return std::any_of(members_.begin(), members_.end(), [&](const auto& entry) {
-    return entry.second.role() == role && entry.second.standing == Standing::kWaiting;
+    return entry.second.role() == role && entry.second.presence == Presence::kWaiting;
   });
 }
 
@@ -60,7 +60,7 @@ void Roster::GiveIndices() {
   for (Role role : {Role::kWorker, Role::kServer}) {
     std::set<uint32_t> taken;
     auto counts = [&](const Member& member) {
-      return member.role() == role && member.standing != Standing::kLeft;
+      return member.role() == role && member.presence != Presence::kLeft;
     };
     for (auto& [id, member] : members_) {
       if (counts(member)) taken.insert(member.index);
@@ -76,14 +76,14 @@ void Roster::GiveIndices() {
 
 void Roster::TakeBackIndices(bool servers_too) {
   for (auto& [id, member] : members_) {
-    if (member.standing != Standing::kWaiting || member.join.rank >= 0) continue;
+    if (member.presence != Presence::kWaiting || member.join.rank >= 0) continue;
     if (member.role() != Role::kServer || servers_too) member.index = kNoSlot;
   }
 }
 
 const wire::Join* JoinOfAWorker(const Roster& roster) {
   for (const auto& [id, member] : roster.all()) {
-    bool counts = member.role() == Role::kWorker && member.standing != Standing::kLeft;
+    bool counts = member.role() == Role::kWorker && member.presence != Presence::kLeft;
     if (counts) return &member.join;
   }
   return nullptr;

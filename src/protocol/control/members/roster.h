@@ -17,7 +17,7 @@ namespace byteps::protocol {
 // Rises in the order in which connections were accepted.
 using ConnectionId = uint64_t;
 
-enum class Standing : uint8_t {
+enum class Presence : uint8_t {
   kWaiting,  // has joined, is in no view yet
   kIn,       // in the view in force
   kLeft,     // has left in order; may come back while it is connected
@@ -27,7 +27,7 @@ struct Member {
   ConnectionId connection = 0;
   wire::Join join;
   uint32_t index = kNoSlot;  // rank of a worker, index of a server
-  Standing standing = Standing::kWaiting;
+  Presence presence = Presence::kWaiting;
 
   Role role() const { return join.role; }
   uint64_t incarnation() const { return join.incarnation; }

@@ -40,11 +40,11 @@ TEST(RosterTest, WhatAProcessSaysOverAnEarlierConnectionIsOld) {
 
 TEST(RosterTest, WhoHasLeftIsConnectedAndDoesNotCount) {
   Roster roster;
-  Add(roster, Role::kWorker, 1, Standing::kIn);
-  Add(roster, Role::kWorker, 2, Standing::kLeft);
+  Add(roster, Role::kWorker, 1, Presence::kIn);
+  Add(roster, Role::kWorker, 2, Presence::kLeft);
   EXPECT_FALSE(roster.AnyWaits(Role::kWorker));
-  Add(roster, Role::kWorker, 3, Standing::kWaiting);
-  Add(roster, Role::kServer, 101, Standing::kWaiting);
+  Add(roster, Role::kWorker, 3, Presence::kWaiting);
+  Add(roster, Role::kServer, 101, Presence::kWaiting);
   EXPECT_EQ(roster.Count(Role::kWorker, false), 2u);
   EXPECT_EQ(roster.Count(Role::kWorker, true), 1u);
   EXPECT_EQ(roster.Count(Role::kServer, true), 0u);
@@ -54,10 +54,10 @@ TEST(RosterTest, WhoHasLeftIsConnectedAndDoesNotCount) {
 
 TEST(RosterTest, IndicesAreGivenBackByWhoWaitsAndDidNotAskForThem) {
   Roster roster;
-  Add(roster, Role::kWorker, 1, Standing::kIn).index = 0;
-  Add(roster, Role::kWorker, 2, Standing::kWaiting, 4);
-  Add(roster, Role::kWorker, 3, Standing::kWaiting);
-  Add(roster, Role::kServer, 101, Standing::kWaiting);
+  Add(roster, Role::kWorker, 1, Presence::kIn).index = 0;
+  Add(roster, Role::kWorker, 2, Presence::kWaiting, 4);
+  Add(roster, Role::kWorker, 3, Presence::kWaiting);
+  Add(roster, Role::kServer, 101, Presence::kWaiting);
   roster.GiveIndices();
   EXPECT_EQ(roster.Find(3)->index, 1u);
   EXPECT_EQ(roster.Find(101)->index, 0u) << "servers have places of their own";
@@ -78,7 +78,7 @@ RC_GTEST_PROP(RosterTest, EverybodyGetsANumberOfItsOwnAndNoneIsSkipped, ()) {
   for (uint64_t who = 1; who <= workers; ++who) {
     int32_t rank = *rc::gen::inRange(-6, 10);
     if (rank >= 0 && !asked.insert(static_cast<uint32_t>(rank)).second) rank = -1;
-    Add(roster, Role::kWorker, who, Standing::kWaiting, rank < 0 ? -1 : rank);
+    Add(roster, Role::kWorker, who, Presence::kWaiting, rank < 0 ? -1 : rank);
   }
   roster.GiveIndices();
   std::set<uint32_t> given;
@@ -95,16 +95,16 @@ RC_GTEST_PROP(RosterTest, EverybodyGetsANumberOfItsOwnAndNoneIsSkipped, ()) {
 TEST(RosterTest, TheFirstWorkerSaysHowLongAPieceIs) {
   Roster roster;
   EXPECT_FALSE(PieceBytesMaxOf(roster).has_value());
-  Add(roster, Role::kServer, 101, Standing::kWaiting).join.piece_bytes_max = 1;
-  Add(roster, Role::kWorker, 1, Standing::kLeft).join.piece_bytes_max = 2;
+  Add(roster, Role::kServer, 101, Presence::kWaiting).join.piece_bytes_max = 1;
+  Add(roster, Role::kWorker, 1, Presence::kLeft).join.piece_bytes_max = 2;
   EXPECT_FALSE(PieceBytesMaxOf(roster).has_value());
-  Add(roster, Role::kWorker, 2, Standing::kWaiting).join.piece_bytes_max = 3;
+  Add(roster, Role::kWorker, 2, Presence::kWaiting).join.piece_bytes_max = 3;
   EXPECT_EQ(PieceBytesMaxOf(roster), 3u);
 }
 
 TEST(RosterTest, NamesAMemberForPeople) {
   Roster roster;
-  Member& member = Add(roster, Role::kWorker, 7, Standing::kWaiting);
+  Member& member = Add(roster, Role::kWorker, 7, Presence::kWaiting);
   EXPECT_EQ(NameOf(member), "worker (process 7)");
   member.index = 2;
   member.join.node = "node-3";

@@ -9,7 +9,7 @@ std::vector<WaitingContributor> WaitingContributors(const Roster& roster) {
   std::vector<WaitingContributor> waiting;
   std::map<std::string, size_t> place_of;
   for (const auto& [id, member] : roster.all()) {
-    if (member.role() != Role::kWorker || member.standing != Standing::kWaiting) continue;
+    if (member.role() != Role::kWorker || member.presence != Presence::kWaiting) continue;
     const std::string& key = member.join.contributor;
     auto [place, fresh] = place_of.try_emplace(key, waiting.size());
     if (fresh || key.empty()) {

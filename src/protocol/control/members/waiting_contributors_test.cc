@@ -10,7 +10,7 @@ namespace {
 class WaitingContributorsTest : public testing::Test {
  protected:
   Member& Come(uint64_t who, const std::string& key, uint32_t size = 1, uint32_t local_rank = 0) {
-    Member& member = Add(roster, Role::kWorker, who, Standing::kWaiting);
+    Member& member = Add(roster, Role::kWorker, who, Presence::kWaiting);
     member.join.contributor = key;
     member.join.contributor_size = size;
     member.join.local_rank = local_rank;
@@ -39,9 +39,9 @@ TEST_F(WaitingContributorsTest, ProcessesOfOneKeyAreOneByTheirLocalRank) {
 
 TEST_F(WaitingContributorsTest, OnlyWorkersThatWaitCount) {
   Come(1, "a", 2, 0);
-  Come(2, "a", 2, 1).standing = Standing::kIn;
-  Come(3, "").standing = Standing::kLeft;
-  Add(roster, Role::kServer, 101, Standing::kWaiting);
+  Come(2, "a", 2, 1).presence = Presence::kIn;
+  Come(3, "").presence = Presence::kLeft;
+  Add(roster, Role::kServer, 101, Presence::kWaiting);
   EXPECT_EQ(All(), (Processes{{1}}));
   EXPECT_FALSE(AnyWhole(WaitingContributors(roster)));
 }

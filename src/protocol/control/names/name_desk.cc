@@ -119,7 +119,7 @@ void NameDesk::Deliver(const Declarations::Answers& answers) {
       continue;
     }
     for (const auto& [id, member] : roster_.all()) {
-      bool server = member.role() == Role::kServer && member.standing == Standing::kIn;
+      bool server = member.role() == Role::kServer && member.presence == Presence::kIn;
       if (server) driver_.Send(id, answer.message);
     }
   }

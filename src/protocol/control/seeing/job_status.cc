@@ -53,7 +53,7 @@ std::vector<MemberStatus> MembersStatus(const wire::View& view, const Roster& ro
     members.back().address = one.address;
   }
   for (const auto& [id, member] : roster.all()) {
-    if (member.standing != Standing::kWaiting) continue;
+    if (member.presence != Presence::kWaiting) continue;
     const wire::Join& join = member.join;
     const uint32_t wished = join.rank < 0 ? kNoSlot : static_cast<uint32_t>(join.rank);
     members.push_back({member.role(),

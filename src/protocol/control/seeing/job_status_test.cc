@@ -22,7 +22,7 @@ class JobStatusTest : public testing::Test {
     join.incarnation = incarnation;
     join.rank = rank;
     join.node = "vm";
-    roster.Add(connection, join).standing = rank < 2 ? Standing::kIn : Standing::kWaiting;
+    roster.Add(connection, join).presence = rank < 2 ? Presence::kIn : Presence::kWaiting;
   }
   std::vector<MemberStatus> Look() const {
     return MembersStatus(view, roster, suspicions, accounts, now);

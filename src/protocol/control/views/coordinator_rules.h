@@ -1,6 +1,6 @@
 // Decisions of the coordinator that would do harm if they were made in another way, one small
 // function each. What stands here is the protocol; tests and the simulator replace one of them to
-// show that the mistake is noticed (control_mistakes_for_test.h). The numbers are those of
+// show that the mistake is noticed (coordinator_mistakes_for_test.h). The numbers are those of
 // docs/membership.md.
 #pragma once
 

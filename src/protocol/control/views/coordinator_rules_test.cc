@@ -51,7 +51,7 @@ TEST(CoordinatorRulesTest, AContributorGoesAsAWholeAndNobodyTakesAPlaceInIt) {
   EXPECT_EQ(kRules.LostWith(Siblings(), 3), Incarnations{3});
   EXPECT_EQ(kRules.LostWith(Siblings(), 101), Incarnations{101});
   Roster roster;
-  Member& reborn = Add(roster, Role::kWorker, 9, Standing::kWaiting);
+  Member& reborn = Add(roster, Role::kWorker, 9, Presence::kWaiting);
   reborn.join.contributor = "h";
   EXPECT_EQ(kRules.Heir(Siblings().workers[1], roster), nullptr);
 }

@@ -58,7 +58,7 @@ wire::View FirstOfGeneration(const wire::View& present, const Roster& roster,
   }
   for (const auto& [id, member] : roster.all()) {
     const wire::Join& join = member.join;
-    bool waits = member.role() == Role::kServer && member.standing == Standing::kWaiting;
+    bool waits = member.role() == Role::kServer && member.presence == Presence::kWaiting;
     if (waits && present.epoch == 0) {
       next.servers.push_back({member.index,
                               join.incarnation,
@@ -118,7 +118,7 @@ void PlaceServers(wire::View& next, const Roster& roster, const Departures& depa
     }
   }
   for (const auto& [id, member] : roster.all()) {
-    if (member.role() != Role::kServer || member.standing != Standing::kWaiting) continue;
+    if (member.role() != Role::kServer || member.presence != Presence::kWaiting) continue;
     for (wire::ServerInfo& place : next.servers) {
       if (place.index != member.index || place.alive) continue;
       place.alive = true;

@@ -15,10 +15,10 @@ std::vector<uint32_t> RanksOf(const std::vector<wire::WorkerInfo>& workers) {
 
 TEST(NextViewTest, TheFirstViewHasAllWhoWaitAndNamesTheMissingRanks) {
   Roster roster;
-  Add(roster, Role::kServer, 101, Standing::kWaiting, 0);
-  Add(roster, Role::kWorker, 3, Standing::kWaiting, 2);
-  Add(roster, Role::kWorker, 1, Standing::kWaiting, 0);
-  Add(roster, Role::kWorker, 9, Standing::kLeft, 1);
+  Add(roster, Role::kServer, 101, Presence::kWaiting, 0);
+  Add(roster, Role::kWorker, 3, Presence::kWaiting, 2);
+  Add(roster, Role::kWorker, 1, Presence::kWaiting, 0);
+  Add(roster, Role::kWorker, 9, Presence::kLeft, 1);
   wire::View first = FirstOfGeneration({}, roster, {}, 4);
   EXPECT_EQ(first.epoch, 1u);
   EXPECT_EQ(first.generation, 1u);
@@ -45,7 +45,7 @@ TEST(NextViewTest, AJobThatGoesOnDropsWhoLeavesAndOneThatDoesNotKeepsIt) {
 
 TEST(NextViewTest, AServerThatWaitsTakesThePlaceOfOneThatIsLost) {
   Roster roster;
-  Add(roster, Role::kServer, 201, Standing::kWaiting, 1);
+  Add(roster, Role::kServer, 201, Presence::kWaiting, 1);
   Departures departures;
   departures.Lose(101, "closed");
   departures.Lose(102, "closed");
@@ -60,8 +60,8 @@ TEST(NextViewTest, AServerThatWaitsTakesThePlaceOfOneThatIsLost) {
 
 TEST(NextViewTest, WhoIsLetInGetsANewSlotAndItsRankOrTheLowestFreeOne) {
   Roster roster;
-  Add(roster, Role::kWorker, 11, Standing::kWaiting, 1);
-  Add(roster, Role::kWorker, 12, Standing::kWaiting, 5);
+  Add(roster, Role::kWorker, 11, Presence::kWaiting, 1);
+  Add(roster, Role::kWorker, 12, Presence::kWaiting, 5);
   wire::View next = JobView(4, 3, 1);
   next.workers.erase(next.workers.begin());  // rank 0 is free
   next.workers[1].left = true;
@@ -78,8 +78,8 @@ TEST(NextViewTest, WhoIsLetInGetsANewSlotAndItsRankOrTheLowestFreeOne) {
 // Rank 5 is taken, so the contributor gets ranks 0 and 4; the first process is its carrier.
 TEST(NextViewTest, OfAContributorTheFirstProcessGetsTheLowestRank) {
   Roster roster;
-  Add(roster, Role::kWorker, 11, Standing::kWaiting, 4);
-  Add(roster, Role::kWorker, 12, Standing::kWaiting, 5);
+  Add(roster, Role::kWorker, 11, Presence::kWaiting, 4);
+  Add(roster, Role::kWorker, 12, Presence::kWaiting, 5);
   for (uint64_t id : {11u, 12u}) {
     wire::Join& join = roster.Find(id)->join;
     join.contributor = "a";

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "src/protocol/control/parts_for_test.h"
-#include "src/protocol/control/views/control_mistakes_for_test.h"
+#include "src/protocol/control/views/coordinator_mistakes_for_test.h"
 
 namespace byteps::protocol {
 namespace {

@@ -148,7 +148,7 @@ void Views::CommitInRecovery() {
 void Views::CompletePromised(wire::View promised) {
   // Who was let in and never heard of it joins no second time once it is out.
   for (auto& [id, member] : parts_.roster.all()) {
-    if (IsIn(recovery_->latest(), member.incarnation())) member.standing = Standing::kIn;
+    if (IsIn(recovery_->latest(), member.incarnation())) member.presence = Presence::kIn;
   }
   Propose(std::move(promised), true);
 }

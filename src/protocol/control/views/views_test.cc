@@ -38,7 +38,7 @@ TEST_F(ViewsTest, AViewIsInForceWhenEnoughHavePromisedIt) {
 }
 
 TEST_F(ViewsTest, AFirstViewIsDroppedWhenOneOfItsMembersGoes) {
-  Add(roster, Role::kWorker, 1, Standing::kWaiting);
+  Add(roster, Role::kWorker, 1, Presence::kWaiting);
   uint64_t term = views.term();
   wire::View first = JobView(1, 1, 1);
   views.Propose(first);
@@ -51,8 +51,8 @@ TEST_F(ViewsTest, AFirstViewIsDroppedWhenOneOfItsMembersGoes) {
 TEST_F(ViewsTest, InRecoveryWhatWasPromisedIsCompletedAndThenReadAgain) {
   wire::View first = JobView(1, 2, 1);
   wire::View second = JobView(2, 1, 1);
-  for (uint64_t who : {1, 2}) Add(roster, Role::kWorker, who, Standing::kIn);
-  Add(roster, Role::kServer, 101, Standing::kIn);
+  for (uint64_t who : {1, 2}) Add(roster, Role::kWorker, who, Presence::kIn);
+  Add(roster, Role::kServer, 101, Presence::kIn);
   views.Recover(uint64_t{7} << 32);
   EXPECT_GT(views.term(), uint64_t{7} << 32);
   EXPECT_EQ(To<wire::Query>(1).size(), 1u);

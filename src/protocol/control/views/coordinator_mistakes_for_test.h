@@ -83,7 +83,7 @@ class LetsContributorOutliveProcess : public CoordinatorRules {
 class LetsRebornTakePlace final : public LetsContributorOutliveProcess {
   const Member* Heir(const wire::WorkerInfo& lost, const Roster& roster) const override {
     for (const auto& [id, member] : roster.all()) {
-      bool waits = member.role() == Role::kWorker && member.standing == Standing::kWaiting;
+      bool waits = member.role() == Role::kWorker && member.presence == Presence::kWaiting;
       bool sibling = !member.join.contributor.empty() && member.join.host == lost.host &&
                      member.join.local_rank == lost.local_rank;
       if (waits && sibling) return &member;

@@ -1,10 +1,10 @@
-#include "src/protocol/control/changes/standings.h"
+#include "src/protocol/control/changes/member_notices.h"
 
 #include <vector>
 
 namespace byteps::protocol {
 
-void Standings::SettleAll() {
+void MemberNotices::SettleAll() {
   for (const auto& [who, why] : departures_.lost()) {
     if (!IsIn(views_.in_force(), who)) why_[who] = why;
   }
@@ -13,28 +13,28 @@ void Standings::SettleAll() {
   for (ConnectionId id : connections) Settle(*roster_.At(id));
 }
 
-void Standings::Settle(Member& member) {
+void MemberNotices::Settle(Member& member) {
   uint64_t incarnation = member.incarnation();
   const wire::View& view = views_.in_force();
   bool leaves = departures_.IsLeaving(incarnation);
   if (IsIn(view, incarnation)) {
-    if (member.standing == Standing::kLeft) {  // it left while it was let in
+    if (member.presence == Presence::kLeft) {  // it left while it was let in
       departures_.Leave(incarnation);
     } else {
-      member.standing = Standing::kIn;
+      member.presence = Presence::kIn;
     }
     TakePlace(member);
     return driver_.Send(member.connection, wire::Commit{views_.term(), view});
   }
-  bool waits = member.standing == Standing::kWaiting;
-  if (waits || (member.standing == Standing::kLeft && !leaves)) return;
+  bool waits = member.presence == Presence::kWaiting;
+  if (waits || (member.presence == Presence::kLeft && !leaves)) return;
   if (!HasLeft(view, incarnation) && !leaves) return TellOut(member);
   TakePlace(member);
-  member.standing = Standing::kLeft;
+  member.presence = Presence::kLeft;
   driver_.Send(member.connection, wire::Leave{});  // it may close now
 }
 
-void Standings::TellOut(const Member& member) {
+void MemberNotices::TellOut(const Member& member) {
   ConnectionId id = member.connection;
   auto why = why_.find(member.incarnation());
   if (why != why_.end() && member.join.contributor_size > 1) {
@@ -47,7 +47,7 @@ void Standings::TellOut(const Member& member) {
   roster_.Remove(id);
 }
 
-void Standings::TakePlace(Member& member) const {
+void MemberNotices::TakePlace(Member& member) const {
   for (const wire::WorkerInfo& one : views_.in_force().workers) {
     if (one.incarnation == member.incarnation()) member.index = one.rank;
   }

@@ -13,9 +13,10 @@
 
 namespace byteps::protocol {
 
-class Standings {
+class MemberNotices {
  public:
-  Standings(CoordinatorDriver& driver, Roster& roster, Departures& departures, const Views& views)
+  MemberNotices(CoordinatorDriver& driver, Roster& roster, Departures& departures,
+                const Views& views)
       : driver_(driver), roster_(roster), departures_(departures), views_(views) {}
 
   // A view has come into force; or this member has never heard that it is in it. One that is out is

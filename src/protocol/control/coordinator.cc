@@ -26,24 +26,24 @@ Coordinator::Coordinator(const CoordinatorOptions& options, CoordinatorDriver& d
     : options_(options),
       driver_(driver),
       clock_(now, StepFor(options)),
-      job_end_(driver, roster_),
-      suspicions_(options.grace),
-      views_({options_, driver, clock_, roster_, departures_}),
-      notices_(driver, roster_, departures_, views_),
-      gathering_(
-          {options_, driver, clock_, roster_, job_end_, departures_, ends_, views_.in_force()}),
-      names_(options_, driver, roster_, job_end_),
-      losses_(
-          {options_, driver, clock_, roster_, job_end_, departures_, suspicions_, ends_, views_}),
-      comeback_({options_, clock_, roster_, job_end_, ends_, views_, gathering_}),
-      links_(options_, driver, roster_),
-      joining_({options_, driver, clock_, roster_, departures_, suspicions_, losses_, views_,
-                gathering_, notices_, names_}),
-      reporting_(
-          {driver, clock_, roster_, suspicions_, syncs_, views_, notices_, names_, joining_}),
-      succession_({options_, driver, clock_, roster_, job_end_, departures_, suspicions_, syncs_,
-                   views_, notices_, gathering_, names_, losses_, comeback_, links_}),
-      latecomers_(driver, roster_, views_, gathering_),
+      around_{options_, driver, clock_},
+      members_(options.grace),
+      job_end_(driver, members_.roster),
+      views_(around_, members_),
+      notices_(driver, members_.roster, members_.departures, views_),
+      gathering_(around_, members_, job_end_, views_.in_force()),
+      names_(around_, members_.roster, job_end_),
+      losses_(around_, members_, job_end_, views_),
+      comeback_(around_, members_, job_end_, views_, gathering_),
+      links_(options_, driver, members_.roster),
+      joining_({options_, driver, clock_, members_.roster, members_.departures, members_.suspicions,
+                losses_, views_, gathering_, notices_, names_}),
+      reporting_({driver, clock_, members_.roster, members_.suspicions, syncs_, views_, notices_,
+                  names_, joining_}),
+      succession_({options_, driver, clock_, members_.roster, job_end_, members_.departures,
+                   members_.suspicions, syncs_, views_, notices_, gathering_, names_, losses_,
+                   comeback_, links_}),
+      latecomers_(driver, members_.roster, views_, gathering_),
       accounts_(options_.stall_after) {
   EndCall();
 }
@@ -77,7 +77,7 @@ void Coordinator::OnRefused(const std::string& address, std::optional<Role> role
 
 void Coordinator::OnProcessEnded(const EndedProcess& ended, Time now) {
   BeginCall(now);
-  ends_.Add(ended);
+  members_.ends.Add(ended);
   losses_.TakeEnds();
   comeback_.EndIfAllEnded();
   Advance();
@@ -108,7 +108,8 @@ JobStatus Coordinator::Describe(Time now) const {
                   : options_.worker_machines);
   status.asks_members = recovering();
   if (gathering_.SomebodyWaits()) status.gathers = gathering_.Missing();
-  status.members = MembersStatus(view(), roster_, suspicions_, accounts_, clock.now());
+  status.members =
+      MembersStatus(view(), members_.roster, members_.suspicions, accounts_, clock.now());
   status.waits = accounts_.Waits(clock.now());
   status.names = names_.NamesOf(TensorsIn(status));
   return status;
@@ -135,7 +136,7 @@ void Coordinator::DoWhatIsDue() {
   if (std::optional<Status> why = losses_.ReasonToEnd()) return job_end_.End(*why);
   if (gathering_.SomebodyWaits() && !views_.IsChanging()) gathering_.DoWhatIsDue();
   if (!job_end_.IsOver()) comeback_.DoWhatIsDue();
-  if (!job_end_.IsOver()) names_.DoWhatIsDue(clock_.now());
+  if (!job_end_.IsOver()) names_.DoWhatIsDue();
   ReportStalls();
   JudgeSilence();
   Advance();
@@ -161,8 +162,9 @@ void Coordinator::ReportStalls() {
 std::function<std::string(uint32_t)> Coordinator::WorkerNames() const {
   return [this](uint32_t rank) {
     auto teller = accounts_.tellers().find(rank);
-    const Member* member =
-        teller == accounts_.tellers().end() ? nullptr : roster_.Find(teller->second.incarnation);
+    const Member* member = teller == accounts_.tellers().end()
+                               ? nullptr
+                               : members_.roster.Find(teller->second.incarnation);
     return member == nullptr ? "worker " + std::to_string(rank) : NameOf(*member);
   };
 }
@@ -171,18 +173,18 @@ void Coordinator::Hear(ConnectionId from, const wire::Message& message) {
   if (job_end_.IsOver()) {  // who could not be told hears it when it comes back
     const auto* report = std::get_if<wire::Report>(&message);
     if (report != nullptr) {
-      suspicions_.Back(report->self.incarnation, clock_.now());
+      members_.suspicions.Back(report->self.incarnation, clock_.now());
       reporting_.TellIfLeftBehind(from, *report);
     }
     if (IsAnyOf<wire::Join, wire::Report>(message)) driver_.Send(from, job_end_.message());
     return;
   }
-  Member* member = roster_.At(from);
+  Member* member = members_.roster.At(from);
   if (member == nullptr || IsAnyOf<wire::Join, wire::Report, wire::Known>(message)) {
     OnFirstWord(from, message);
     return Advance();
   }
-  suspicions_.Heard(member->incarnation(), clock_.now());
+  members_.suspicions.Heard(member->incarnation(), clock_.now());
   OnMemberMessage(*member, message);
   // These change no view, and are frequent.
   if (IsAnyOf<wire::Alive, wire::Declare, wire::LetGo, wire::Overdue, wire::Unbegun>(message)) {
@@ -197,7 +199,7 @@ void Coordinator::OnFirstWord(ConnectionId from, const wire::Message& message) {
   const auto* report = std::get_if<wire::Report>(&message);
   if (join != nullptr || report != nullptr) {
     const wire::Join& self = join != nullptr ? *join : report->self;
-    if (roster_.IsOld(from, self.incarnation)) return driver_.Disconnect(from);
+    if (members_.roster.IsOld(from, self.incarnation)) return driver_.Disconnect(from);
     if (join != nullptr) return joining_.OnJoin(from, *join), comeback_.EndIfAllEnded();
     reporting_.OnReport(from, *report);
     comeback_.EndIfNobodyComesBack();  // the last server may have been waited for, to be told
@@ -223,7 +225,7 @@ void Coordinator::OnMemberMessage(Member& member, const wire::Message& message) 
   }
   if (IsAnyOf<wire::Leave>(message)) return OnLeave(member);
   uint64_t who = member.incarnation();
-  bool leaves = departures_.IsLeaving(who) && departures_.IsGoing(view(), who);
+  bool leaves = members_.departures.IsLeaving(who) && members_.departures.IsGoing(view(), who);
   bool counts = member.presence == Presence::kIn && !leaves;
   if (!counts) return;
   if (const auto* suspect = std::get_if<wire::Suspect>(&message)) {
@@ -244,7 +246,7 @@ void Coordinator::OnWorkerMessage(const Member& worker, const wire::Message& mes
   } else if (const auto* overdue = std::get_if<wire::Overdue>(&message)) {
     names_.OnOverdue(worker, *overdue);
   } else if (const auto* unbegun = std::get_if<wire::Unbegun>(&message)) {
-    names_.OnUnbegun(worker, *unbegun, clock_.now());
+    names_.OnUnbegun(worker, *unbegun);
   } else if (const auto* sync = std::get_if<wire::Sync>(&message)) {
     if (sync->generation == view().generation) Send(syncs_.Reach(worker.incarnation(), *sync));
   }
@@ -265,9 +267,9 @@ void Coordinator::OnAlive(const Member& member, const wire::Alive& alive) {
 void Coordinator::OnLeave(Member& member) {
   if (member.role() != Role::kWorker) return;
   if (member.presence == Presence::kIn) {
-    departures_.Leave(member.incarnation());
-    bool going = departures_.IsGoing(view(), member.incarnation());
-    if (going) suspicions_.Forget(member.incarnation());
+    members_.departures.Leave(member.incarnation());
+    bool going = members_.departures.IsGoing(view(), member.incarnation());
+    if (going) members_.suspicions.Forget(member.incarnation());
     return;
   }
   bool waited = std::exchange(member.presence, Presence::kLeft) == Presence::kWaiting;
@@ -277,19 +279,19 @@ void Coordinator::OnLeave(Member& member) {
 
 void Coordinator::Miss(ConnectionId id, const std::string& why, bool cut_off) {
   names_.OnLost(id);
-  const Member* found = roster_.At(id);
+  const Member* found = members_.roster.At(id);
   if (found == nullptr || job_end_.IsOver()) return;
   Member member = *found;
-  roster_.Remove(id);
+  members_.roster.Remove(id);
   syncs_.Forget(member.incarnation());
   if (member.presence == Presence::kIn && cut_off) {
-    suspicions_.CutOff(member.incarnation(), why);
+    members_.suspicions.CutOff(member.incarnation(), why);
   } else if (member.presence == Presence::kIn) {
-    suspicions_.Closed(member.incarnation(), kOwnConnection, why, clock_.now());
+    members_.suspicions.Closed(member.incarnation(), kOwnConnection, why, clock_.now());
   } else if (member.presence == Presence::kWaiting) {
     // It had not started yet; another one may take its place.
     driver_.Report(NameOf(member) + " went away before the job started: " + why);
-    suspicions_.Forget(member.incarnation());
+    members_.suspicions.Forget(member.incarnation());
     Withdraw(member.incarnation());
   }
   comeback_.EndIfNobodyComesBack();
@@ -299,8 +301,8 @@ void Coordinator::Miss(ConnectionId id, const std::string& why, bool cut_off) {
 
 void Coordinator::JudgeSilence() {
   for (uint64_t incarnation : losses_.Judge()) {
-    ConnectionId id = roster_.Find(incarnation)->connection;
-    roster_.Remove(id);
+    ConnectionId id = members_.roster.Find(incarnation)->connection;
+    members_.roster.Remove(id);
     driver_.Disconnect(id);
     Withdraw(incarnation);
   }
@@ -314,7 +316,7 @@ void Coordinator::Withdraw(uint64_t incarnation) {
 
 void Coordinator::Send(const SyncPoints::Answers& answers) {
   for (const auto& [to, go_on] : answers) {
-    const Member* member = roster_.Find(to);
+    const Member* member = members_.roster.Find(to);
     if (member != nullptr) driver_.Send(member->connection, go_on);
   }
 }
@@ -322,7 +324,7 @@ void Coordinator::Send(const SyncPoints::Answers& answers) {
 // In their order. Some may have to wait again.
 void Coordinator::ReleasePostponed() {
   for (const auto& [incarnation, message] : std::exchange(postponed_, {})) {
-    Member* member = roster_.Find(incarnation);
+    Member* member = members_.roster.Find(incarnation);
     if (member != nullptr) OnMemberMessage(*member, message);
     if (job_end_.IsOver()) return;
   }

@@ -40,12 +40,9 @@
 #include "src/protocol/control/changes/reporting.h"
 #include "src/protocol/control/changes/succession.h"
 #include "src/protocol/control/members/coordinator_driver.h"
-#include "src/protocol/control/members/departures.h"
 #include "src/protocol/control/members/job_end.h"
+#include "src/protocol/control/members/job_members.h"
 #include "src/protocol/control/members/listening_clock.h"
-#include "src/protocol/control/members/process_ends.h"
-#include "src/protocol/control/members/roster.h"
-#include "src/protocol/control/members/suspicions.h"
 #include "src/protocol/control/names/name_desk.h"
 #include "src/protocol/control/seeing/accounts.h"
 #include "src/protocol/control/seeing/job_status.h"
@@ -93,7 +90,7 @@ class Coordinator {
   bool recovering() const { return views_.IsRecovering(); }
   // The job is over, and a member whose connection is closed has still to hear so: it may be back
   // in a moment.
-  bool HasToTellAnyone() const { return job_end_.IsOver() && suspicions_.IsAnyAway(); }
+  bool HasToTellAnyone() const { return job_end_.IsOver() && members_.suspicions.IsAnyAway(); }
 
  private:
   void BeginCall(Time now) { clock_.Advance(now); }
@@ -119,12 +116,10 @@ class Coordinator {
   const CoordinatorOptions options_;
   CoordinatorDriver& driver_;
   ListeningClock clock_;
-  Roster roster_;
+  const Surroundings around_;
+  JobMembers members_;
   JobEnd job_end_;
-  Departures departures_;
-  Suspicions suspicions_;
   SyncPoints syncs_;
-  ProcessEnds ends_;
   Views views_;
   MemberNotices notices_;
   Gathering gathering_;

@@ -100,19 +100,20 @@ class PartsTest : public testing::Test {
   CoordinatorOptions options;
   ControlDriver driver;
   ListeningClock clock{now, seconds(3600)};
-  Roster roster;
+  Surroundings around{options, driver, clock};
+  JobMembers members{options.grace};
+  Roster& roster = members.roster;
+  Departures& departures = members.departures;
+  ProcessEnds& ends = members.ends;
+  Suspicions& suspicions = members.suspicions;
   JobEnd job_end{driver, roster};
-  Departures departures;
-  Suspicions suspicions{milliseconds(100)};
   SyncPoints syncs;
-  ProcessEnds ends;
-  Views views{{options, driver, clock, roster, departures}};
+  Views views{around, members};
   MemberNotices notices{driver, roster, departures, views};
-  Gathering gathering{
-      {options, driver, clock, roster, job_end, departures, ends, views.in_force()}};
-  NameDesk names{options, driver, roster, job_end};
-  Losses losses{{options, driver, clock, roster, job_end, departures, suspicions, ends, views}};
-  Comeback comeback{{options, clock, roster, job_end, ends, views, gathering}};
+  Gathering gathering{around, members, job_end, views.in_force()};
+  NameDesk names{around, roster, job_end};
+  Losses losses{around, members, job_end, views};
+  Comeback comeback{around, members, job_end, views, gathering};
   LinkWatch links{options, driver, roster};
   Joining joining{{options, driver, clock, roster, departures, suspicions, losses, views, gathering,
                    notices, names}};

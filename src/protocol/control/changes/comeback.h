@@ -7,9 +7,7 @@
 #include "src/base/time.h"
 #include "src/protocol/control/changes/gathering.h"
 #include "src/protocol/control/members/job_end.h"
-#include "src/protocol/control/members/listening_clock.h"
-#include "src/protocol/control/members/process_ends.h"
-#include "src/protocol/control/members/roster.h"
+#include "src/protocol/control/members/job_members.h"
 #include "src/protocol/control/views/coordinator_options.h"
 #include "src/protocol/control/views/views.h"
 #include "src/wire/control.h"
@@ -18,17 +16,14 @@ namespace byteps::protocol {
 
 class Comeback {
  public:
-  // What it reads.
-  struct Parts {
-    const CoordinatorOptions& options;
-    const ListeningClock& clock;
-    const Roster& roster;
-    JobEnd& job_end;
-    const ProcessEnds& ends;
-    const Views& views;
-    const Gathering& gathering;
-  };
-  explicit Comeback(const Parts& parts) : parts_(parts), started_(parts.clock.now()) {}
+  Comeback(const Surroundings& around, const JobMembers& members, JobEnd& job_end,
+           const Views& views, const Gathering& gathering)
+      : around_(around),
+        members_(members),
+        job_end_(job_end),
+        views_(views),
+        gathering_(gathering),
+        started_(around.clock.now()) {}
 
   // The coordinator was restarted and has found the view of a job of `worker_count` ranks, if that
   // is known: whoever may come back has some time to be connected again.
@@ -47,9 +42,13 @@ class Comeback {
  private:
   bool AllServersHere() const;
   bool AllEndedBeforeTheFirst() const;
-  Time ListensUntil() const { return started_ + parts_.options.silence_end; }
+  Time ListensUntil() const { return started_ + around_.options.silence_end; }
 
-  const Parts parts_;
+  const Surroundings around_;
+  const JobMembers& members_;
+  JobEnd& job_end_;
+  const Views& views_;
+  const Gathering& gathering_;
   const Time started_;
   std::optional<Time> until_;  // restarted: by when who may come back is connected again
   bool leavers_ = false;       // workers that left before may be among them

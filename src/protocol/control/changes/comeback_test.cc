@@ -64,10 +64,10 @@ TEST_F(ComebackTest, AfterARestartServersThatAreNotBackHaveSomeTimeToBeTold) {
 
 TEST_F(ComebackTest, WhileItGathersForTheFirstTimeNobodyHasLeft) {
   CoordinatorOptions fresh_options;
-  Views fresh{{fresh_options, driver, clock, roster, departures}};
-  Gathering first{
-      {fresh_options, driver, clock, roster, job_end, departures, ends, fresh.in_force()}};
-  Comeback none{{fresh_options, clock, roster, job_end, ends, fresh, first}};
+  const Surroundings fresh_around{fresh_options, driver, clock};
+  Views fresh{fresh_around, members};
+  Gathering first{fresh_around, members, job_end, fresh.in_force()};
+  Comeback none{fresh_around, members, job_end, fresh, first};
   none.EndIfNobodyComesBack();
   EXPECT_TRUE(driver.finished.empty());
   ends.Add({"h", 7, 0});

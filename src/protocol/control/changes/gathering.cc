@@ -21,23 +21,29 @@ constexpr size_t kNumbersShownMax = 8;
 
 }  // namespace
 
-Gathering::Gathering(const Parts& parts)
-    : parts_(parts), since_(parts.clock.now()), pause_(parts.options.report_every) {
+Gathering::Gathering(const Surroundings& around, JobMembers& members, JobEnd& job_end,
+                     const wire::View& in_force)
+    : around_(around),
+      members_(members),
+      job_end_(job_end),
+      view_(in_force),
+      since_(around.clock.now()),
+      pause_(around.options.report_every) {
   BeginToWait();
 }
 
 bool Gathering::SomebodyWaits() const {
   if (!on_) return false;
-  return parts_.view.epoch == 0 || parts_.roster.Count(Role::kWorker, false) > 0;
+  return view_.epoch == 0 || members_.roster.Count(Role::kWorker, false) > 0;
 }
 
 void Gathering::BeginToWait() {
   late_ = false;
-  since_ = parts_.clock.now();
-  pause_ = parts_.options.report_every;
-  bool any = parts_.roster.Count(Role::kWorker, false) > 0;
+  since_ = around_.clock.now();
+  pause_ = around_.options.report_every;
+  bool any = members_.roster.Count(Role::kWorker, false) > 0;
   next_report_ = since_ + (any ? 1 : kPausesUntilOneIsHere) * pause_;
-  Duration shows = parts_.options.show_every;
+  Duration shows = around_.options.show_every;
   next_show_ = shows == Duration::zero() ? Time::max() : since_ + shows;
 }
 
@@ -46,7 +52,7 @@ void Gathering::BeginAgain() {
   refusals_.Forget();
   BeginToWait();
   worker_count_.reset();
-  for (const auto& [id, member] : parts_.roster.all()) {
+  for (const auto& [id, member] : members_.roster.all()) {
     if (member.role() == Role::kWorker && member.presence == Presence::kWaiting) {
       worker_count_ = member.join.worker_count;
     }
@@ -54,100 +60,99 @@ void Gathering::BeginAgain() {
 }
 
 void Gathering::Stop() {
-  if (on_) parts_.driver.Begun();
+  if (on_) around_.driver.Begun();
   on_ = false;
   refusals_.Forget();
   late_ = false;
 }
 
 void Gathering::OnWorker(const wire::Join& join) {
-  bool first = on_ && parts_.view.epoch > 0 && !SomebodyWaits();
+  bool first = on_ && view_.epoch > 0 && !SomebodyWaits();
   if (first) BeginToWait();  // the next generation begins to gather
-  bool has_told = pause_ > parts_.options.report_every;
-  if (!has_told) next_report_ = std::min(next_report_, parts_.clock.now() + pause_);
+  bool has_told = pause_ > around_.options.report_every;
+  if (!has_told) next_report_ = std::min(next_report_, around_.clock.now() + pause_);
   worker_count_ = join.worker_count;
 }
 
 void Gathering::OnWithdrawn() {
-  if (on_ && parts_.roster.Count(Role::kWorker, false) == 0) worker_count_.reset();
+  if (on_ && members_.roster.Count(Role::kWorker, false) == 0) worker_count_.reset();
 }
 
 void Gathering::NoteRefusal(const Refusal& refusal) {
-  if (refusals_.Note(refusal)) parts_.driver.Report(Describe(refusal));
+  if (refusals_.Note(refusal)) around_.driver.Report(Describe(refusal));
 }
 
 std::optional<wire::View> Gathering::NextGeneration() {
   EndIfTooFewCome();
-  if (parts_.job_end.IsOver() || !AllHere()) return std::nullopt;
-  parts_.roster.GiveIndices();
-  wire::View next =
-      FirstOfGeneration(parts_.view, parts_.roster, parts_.departures, *worker_count_);
-  if (parts_.view.epoch == 0) next.founder = parts_.options.nonce;
-  Status weighed = Weigh(next, parts_.roster);
+  if (job_end_.IsOver() || !AllHere()) return std::nullopt;
+  members_.roster.GiveIndices();
+  wire::View next = FirstOfGeneration(view_, members_.roster, members_.departures, *worker_count_);
+  if (view_.epoch == 0) next.founder = around_.options.nonce;
+  Status weighed = Weigh(next, members_.roster);
   if (weighed.ok()) return next;
-  parts_.job_end.End(weighed);
+  job_end_.End(weighed);
   return std::nullopt;
 }
 
 bool Gathering::AllHere() const {
   if (!worker_count_.has_value()) return false;
-  const std::vector<WaitingContributor> waiting = WaitingContributors(parts_.roster);
+  const std::vector<WaitingContributor> waiting = WaitingContributors(members_.roster);
   uint32_t here = CountWhole(waiting);
-  uint32_t connected = parts_.roster.Count(Role::kWorker, false);
-  uint32_t absent = parts_.ends.CountAbsent(parts_.roster, *worker_count_);
+  uint32_t connected = members_.roster.Count(Role::kWorker, false);
+  uint32_t absent = members_.ends.CountAbsent(members_.roster, *worker_count_);
   bool some_meet = std::ranges::any_of(waiting, &WaitingContributor::meets);
   bool no_more_come = late_ || (connected + absent >= *worker_count_ && !some_meet);
-  bool goes_without = Elastic() && here >= parts_.options.min_workers && no_more_come;
+  bool goes_without = Elastic() && here >= around_.options.min_workers && no_more_come;
   if (here != *worker_count_ && !goes_without) return false;
-  if (parts_.view.epoch == 0) {
-    return parts_.roster.Count(Role::kServer, false) == parts_.options.server_count;
+  if (view_.epoch == 0) {
+    return members_.roster.Count(Role::kServer, false) == around_.options.server_count;
   }
   // Later generations begin with what is left.
-  wire::View next = parts_.view;
-  PlaceServers(next, parts_.roster, parts_.departures, next.epoch + 1);
+  wire::View next = view_;
+  PlaceServers(next, members_.roster, members_.departures, next.epoch + 1);
   return AnyServer(next);
 }
 
 // Those who wait need not wait for the whole time when it is known that too few come.
 void Gathering::EndIfTooFewCome() {
-  if (!worker_count_.has_value() || parts_.roster.Count(Role::kWorker, false) == 0) return;
-  uint32_t absent = parts_.ends.CountAbsent(parts_.roster, *worker_count_);
-  uint32_t needed = Elastic() ? parts_.options.min_workers : *worker_count_;
+  if (!worker_count_.has_value() || members_.roster.Count(Role::kWorker, false) == 0) return;
+  uint32_t absent = members_.ends.CountAbsent(members_.roster, *worker_count_);
+  uint32_t needed = Elastic() ? around_.options.min_workers : *worker_count_;
   if (absent == 0 || *worker_count_ - std::min(absent, *worker_count_) >= needed) return;
-  std::vector<uint32_t> ranks(parts_.ends.ranks().begin(), parts_.ends.ranks().end());
-  parts_.job_end.End(
-      {StatusCode::kPeerLost,
-       "the job cannot start: " + std::string(ranks.size() == 1 ? "worker " : "workers ") +
-           ListText(ranks, kNumbersShownMax) + " ended before joining it, and it needs " +
-           std::to_string(needed) + (needed == 1 ? " worker" : " workers") + refusals_.Describe()});
+  std::vector<uint32_t> ranks(members_.ends.ranks().begin(), members_.ends.ranks().end());
+  job_end_.End({StatusCode::kPeerLost,
+                "the job cannot start: " + std::string(ranks.size() == 1 ? "worker " : "workers ") +
+                    ListText(ranks, kNumbersShownMax) + " ended before joining it, and it needs " +
+                    std::to_string(needed) + (needed == 1 ? " worker" : " workers") +
+                    refusals_.Describe()});
 }
 
 Time Gathering::NextDue() const {
   Time next = std::min(next_report_, next_show_);
-  return late_ ? next : std::min(next, since_ + parts_.options.start_timeout);
+  return late_ ? next : std::min(next, since_ + around_.options.start_timeout);
 }
 
 void Gathering::DoWhatIsDue() {
-  Time now = parts_.clock.now();
-  if (now >= since_ + parts_.options.start_timeout) {
+  Time now = around_.clock.now();
+  if (now >= since_ + around_.options.start_timeout) {
     bool first = !std::exchange(late_, true);
     if (AllHere() && first) {
-      parts_.driver.Report("starting with those who are here: " + Missing());
+      around_.driver.Report("starting with those who are here: " + Missing());
     }
     if (!AllHere()) {
-      return parts_.job_end.End({StatusCode::kDeadlineExceeded,
-                                 "the job did not start: " + Missing() +
-                                     "; start what is missing, or raise BYTEPS_START_TIMEOUT"});
+      return job_end_.End({StatusCode::kDeadlineExceeded,
+                           "the job did not start: " + Missing() +
+                               "; start what is missing, or raise BYTEPS_START_TIMEOUT"});
     }
   }
   if (now >= std::min(next_report_, next_show_)) SayWhoIsMissing();
 }
 
 void Gathering::SayWhoIsMissing() {
-  Time now = parts_.clock.now();
+  Time now = around_.clock.now();
   std::string text = Missing();
-  parts_.driver.Waiting(text);
-  if (now >= next_show_) next_show_ = now + parts_.options.show_every;
+  around_.driver.Waiting(text);
+  if (now >= next_show_) next_show_ = now + around_.options.show_every;
   if (now < next_report_) return;
   pause_ = std::min(2 * pause_, kPauseMax);
   next_report_ = now + pause_;
@@ -158,10 +163,10 @@ void Gathering::SayWhoIsMissing() {
 // are.
 void Gathering::TellWaiting(const std::string& text) const {
   std::map<std::string, const Member*> voices;
-  for (const auto& [id, member] : parts_.roster.all()) {
+  for (const auto& [id, member] : members_.roster.all()) {
     if (member.presence == Presence::kLeft) continue;
     if (member.role() != Role::kWorker) {
-      parts_.driver.Send(id, wire::Waiting{text});
+      around_.driver.Send(id, wire::Waiting{text});
       continue;
     }
     const Member*& voice = voices[member.join.host];
@@ -169,25 +174,26 @@ void Gathering::TellWaiting(const std::string& text) const {
     if (first) voice = &member;
   }
   for (const auto& [host, member] : voices) {
-    parts_.driver.Send(member->connection, wire::Waiting{text});
+    around_.driver.Send(member->connection, wire::Waiting{text});
   }
 }
 
 std::string Gathering::Missing() const {
   std::string text;
   auto expected_of = [&](Role role) {
-    return role == Role::kWorker ? worker_count_.value_or(parts_.options.worker_machines)
-                                 : parts_.options.server_count;
+    return role == Role::kWorker ? worker_count_.value_or(around_.options.worker_machines)
+                                 : around_.options.server_count;
   };
   for (Role role : {Role::kWorker, Role::kServer}) {
-    text += (role == Role::kWorker ? "" : ", ") + std::to_string(parts_.roster.Count(role, false)) +
-            "/" + std::to_string(expected_of(role)) + " " + WordFor(role) + "s";
+    text += (role == Role::kWorker ? "" : ", ") +
+            std::to_string(members_.roster.Count(role, false)) + "/" +
+            std::to_string(expected_of(role)) + " " + WordFor(role) + "s";
   }
   for (Role role : {Role::kWorker, Role::kServer}) {
     bool worker = role == Role::kWorker;
     uint32_t expected = expected_of(role);
     std::set<uint32_t> here;
-    for (const auto& [id, member] : parts_.roster.all()) {
+    for (const auto& [id, member] : members_.roster.all()) {
       if (member.role() == role && member.presence != Presence::kLeft) here.insert(member.index);
     }
     bool numbered = !here.contains(kNoSlot);
@@ -195,16 +201,16 @@ std::string Gathering::Missing() const {
     for (uint32_t i = 0; i < expected; ++i) {
       if (!here.contains(i)) missing.push_back(i);
     }
-    uint32_t count = expected - std::min(expected, parts_.roster.Count(role, false));
+    uint32_t count = expected - std::min(expected, members_.roster.Count(role, false));
     if (count == 0) continue;
     text += std::string("; missing ") + (numbered && worker ? "" : std::to_string(count) + " ") +
             WordFor(role) + (count == 1 ? "" : "s");
     if (numbered && worker) text += " " + ListText(missing, kNumbersShownMax);
   }
-  for (const WaitingContributor& one : WaitingContributors(parts_.roster)) {
+  for (const WaitingContributor& one : WaitingContributors(members_.roster)) {
     if (!one.IsWhole() && !one.meets) text += "; " + LackOf(one);
   }
-  return text + "; waited " + SecondsText(parts_.clock.now() - since_) + refusals_.Describe();
+  return text + "; waited " + SecondsText(around_.clock.now() - since_) + refusals_.Describe();
 }
 
 }  // namespace byteps::protocol

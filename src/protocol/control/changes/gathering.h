@@ -11,12 +11,8 @@
 
 #include "src/base/time.h"
 #include "src/protocol/control/changes/refusals.h"
-#include "src/protocol/control/members/coordinator_driver.h"
-#include "src/protocol/control/members/departures.h"
 #include "src/protocol/control/members/job_end.h"
-#include "src/protocol/control/members/listening_clock.h"
-#include "src/protocol/control/members/process_ends.h"
-#include "src/protocol/control/members/roster.h"
+#include "src/protocol/control/members/job_members.h"
 #include "src/protocol/control/views/coordinator_options.h"
 #include "src/wire/control.h"
 
@@ -24,18 +20,9 @@ namespace byteps::protocol {
 
 class Gathering {
  public:
-  // What it reads, and through what it speaks.
-  struct Parts {
-    const CoordinatorOptions& options;
-    CoordinatorDriver& driver;
-    const ListeningClock& clock;
-    Roster& roster;
-    JobEnd& job_end;
-    const Departures& departures;
-    const ProcessEnds& ends;
-    const wire::View& view;  // in force
-  };
-  explicit Gathering(const Parts& parts);
+  // Of `members` it changes the roster. `in_force` is the view in force.
+  Gathering(const Surroundings& around, JobMembers& members, JobEnd& job_end,
+            const wire::View& in_force);
 
   bool IsOn() const { return on_; }
   // Somebody (at first: the person who started it) waits for the job to start.
@@ -68,14 +55,17 @@ class Gathering {
   void DoWhatIsDue();
 
  private:
-  bool Elastic() const { return parts_.options.min_workers > 0; }
+  bool Elastic() const { return around_.options.min_workers > 0; }
   void BeginToWait();
   bool AllHere() const;
   void EndIfTooFewCome();
   void SayWhoIsMissing();
   void TellWaiting(const std::string& text) const;
 
-  const Parts parts_;
+  const Surroundings around_;
+  JobMembers& members_;
+  JobEnd& job_end_;
+  const wire::View& view_;
   bool on_ = true;
   Time since_;
   Time next_report_;

@@ -26,8 +26,8 @@ std::optional<uint64_t> AtPlace(const wire::View& view, Role role, uint32_t inde
 }  // namespace
 
 std::string Losses::NameInView(uint64_t incarnation) const {
-  if (const Member* member = parts_.roster.Find(incarnation)) return NameOf(*member);
-  for (const Voter& voter : MembersOf(parts_.views.in_force())) {
+  if (const Member* member = members_.roster.Find(incarnation)) return NameOf(*member);
+  for (const Voter& voter : MembersOf(views_.in_force())) {
     if (voter.incarnation == incarnation) return protocol::NameOf(voter);
   }
   return "a process";
@@ -36,11 +36,11 @@ std::string Losses::NameInView(uint64_t incarnation) const {
 // Before the first view nobody knows who is a member, and while it is asked what was decided a
 // newer view may be found.
 void Losses::TakeEnds() {
-  if (parts_.views.in_force().epoch == 0) return;
-  bool keep = parts_.views.IsRecovering();
-  for (const ProcessEnds::End& end : parts_.ends.Take(parts_.views.in_force(), keep)) {
-    if (parts_.job_end.IsOver()) {
-      parts_.suspicions.Forget(end.incarnation);  // nobody waits to tell it the end
+  if (views_.in_force().epoch == 0) return;
+  bool keep = views_.IsRecovering();
+  for (const ProcessEnds::End& end : members_.ends.Take(views_.in_force(), keep)) {
+    if (job_end_.IsOver()) {
+      members_.suspicions.Forget(end.incarnation);  // nobody waits to tell it the end
     } else {
       Lose(end.incarnation, end.why, true);
     }
@@ -49,7 +49,7 @@ void Losses::TakeEnds() {
 
 // Of whom it was said while it was not known who is a member.
 void Losses::LoseTheDead() {
-  for (uint64_t incarnation : Incarnations(parts_.departures.dead())) {
+  for (uint64_t incarnation : Incarnations(members_.departures.dead())) {
     Lose(incarnation, "its process has ended", true);
   }
 }
@@ -68,13 +68,13 @@ void Losses::OnSuspect(const Member* from, const wire::Suspect& suspect) {
 
 // A launcher counts ranks; members count slots.
 std::optional<uint64_t> Losses::TargetOf(const Member* from, const wire::Suspect& suspect) {
-  const wire::View& view = parts_.views.in_force();
+  const wire::View& view = views_.in_force();
   // Its sender, or the other end, had gone on to the next generation.
   if (suspect.generation != 0 && suspect.generation != view.generation) return std::nullopt;
   bool exited = suspect.why == wire::Suspicion::kExited;
   if (exited && suspect.incarnation != 0 && !IsIn(view, suspect.incarnation)) {
-    bool may_be_in = view.epoch == 0 || parts_.views.IsRecovering();
-    if (may_be_in) parts_.departures.ProveDead(suspect.incarnation);
+    bool may_be_in = view.epoch == 0 || views_.IsRecovering();
+    if (may_be_in) members_.departures.ProveDead(suspect.incarnation);
     return std::nullopt;
   }
   std::optional<uint64_t> target =
@@ -89,44 +89,44 @@ std::optional<uint64_t> Losses::TargetOf(const Member* from, const wire::Suspect
 }
 
 void Losses::OnClosed(const Member& from, uint64_t target, const std::string& text) {
-  parts_.suspicions.Closed(target, from.incarnation(), text, parts_.clock.now());
+  members_.suspicions.Closed(target, from.incarnation(), text, around_.clock.now());
   // Does it live? Any member answers this.
-  const Member* member = parts_.roster.Find(target);
+  const Member* member = members_.roster.Find(target);
   if (member == nullptr) return;
-  parts_.driver.Send(member->connection, wire::Query{parts_.views.term()});
+  around_.driver.Send(member->connection, wire::Query{views_.term()});
 }
 
 // Without an incarnation it may mean the one that had the place before: one that is connected has
 // not ended.
 void Losses::OnExited(const wire::Suspect& suspect, uint64_t target) {
-  if (suspect.incarnation != 0 || parts_.roster.Find(target) == nullptr) {
+  if (suspect.incarnation != 0 || members_.roster.Find(target) == nullptr) {
     return Lose(target, suspect.text, true);
   }
-  parts_.suspicions.HintExit(target, parts_.clock.now());
+  members_.suspicions.HintExit(target, around_.clock.now());
 }
 
 // Two members cannot talk to each other, and both can talk to the coordinator: one must go.
 void Losses::OnUnreachable(const Member& from, const wire::Suspect& suspect, uint64_t target) {
   if (from.role() == suspect.role) return;
   // Nor can the coordinator reach it: its silence decides.
-  if (parts_.suspicions.IsCutOff(target)) return;
-  if (parts_.roster.Find(target) == nullptr) return OnClosed(from, target, suspect.text);
+  if (members_.suspicions.IsCutOff(target)) return;
+  if (members_.roster.Find(target) == nullptr) return OnClosed(from, target, suspect.text);
   bool from_worker = from.role() == Role::kWorker;
   uint64_t worker = from_worker ? from.incarnation() : target;
   uint64_t server = from_worker ? target : from.incarnation();
-  BrokenPairs::Goes goes = broken_.Add(worker, server, parts_.views.in_force(), parts_.departures,
-                                       EndsTheJob(worker), parts_.clock.now());
+  BrokenPairs::Goes goes = broken_.Add(worker, server, views_.in_force(), members_.departures,
+                                       EndsTheJob(worker), around_.clock.now());
   Lose(goes == BrokenPairs::Goes::kServer ? server : worker, suspect.text, false);
 }
 
 Incarnations Losses::LostWith(uint64_t incarnation) const {
-  return parts_.options.rules->LostWith(parts_.views.in_force(), incarnation);
+  return around_.options.rules->LostWith(views_.in_force(), incarnation);
 }
 
 bool Losses::EndsTheJob(uint64_t worker) const {
   if (!Elastic()) return true;
-  const wire::View& view = parts_.views.in_force();
-  return parts_.departures.RanksLeftOver(view, LostWith(worker)) < parts_.options.min_workers;
+  const wire::View& view = views_.in_force();
+  return members_.departures.RanksLeftOver(view, LostWith(worker)) < around_.options.min_workers;
 }
 
 // ", and with it worker 4 (process 9), which is one contributor with it"; or nothing.
@@ -140,105 +140,105 @@ std::string Losses::NamesOfOthers(const Incarnations& lost, uint64_t first) cons
 }
 
 void Losses::Lose(uint64_t incarnation, const std::string& why, bool proven_dead) {
-  const wire::View& view = parts_.views.in_force();
+  const wire::View& view = views_.in_force();
   if (!IsIn(view, incarnation)) return;
   if (proven_dead) {
-    parts_.departures.ProveDead(incarnation);
-    parts_.views.Withdraw(incarnation);
+    members_.departures.ProveDead(incarnation);
+    views_.Withdraw(incarnation);
   }
-  parts_.suspicions.Forget(incarnation);
+  members_.suspicions.Forget(incarnation);
   // Who leaves is not missed.
-  if (parts_.departures.IsGoing(view, incarnation)) return;
+  if (members_.departures.IsGoing(view, incarnation)) return;
   std::string text = NameInView(incarnation) + " was lost: " + why;
   bool worker = std::any_of(view.workers.begin(), view.workers.end(),
                             [&](const auto& one) { return one.incarnation == incarnation; });
   if (worker && EndsTheJob(incarnation)) {
-    std::string needs = Elastic() ? std::to_string(parts_.options.min_workers) + " workers"
+    std::string needs = Elastic() ? std::to_string(around_.options.min_workers) + " workers"
                                   : std::string("all its workers");
-    return parts_.job_end.End({StatusCode::kPeerLost, text + "; the job needs " + needs +
-                                                          ": start it again from a checkpoint"});
+    return job_end_.End({StatusCode::kPeerLost,
+                         text + "; the job needs " + needs + ": start it again from a checkpoint"});
   }
   if (!worker) last_server_loss_ = text;
   Incarnations lost = LostWith(incarnation);
-  parts_.driver.Report(text + NamesOfOthers(lost, incarnation) + "; the job goes on without it");
+  around_.driver.Report(text + NamesOfOthers(lost, incarnation) + "; the job goes on without it");
   for (uint64_t one : lost) {
-    parts_.suspicions.Forget(one);
-    parts_.departures.Lose(one, text);
+    members_.suspicions.Forget(one);
+    members_.departures.Lose(one, text);
   }
   Watch();
 }
 
 void Losses::OnView() {
-  const wire::View& view = parts_.views.in_force();
+  const wire::View& view = views_.in_force();
   broken_.ForgetWorkersIf([&](uint64_t worker) { return !IsIn(view, worker); });
   if (AnyServer(view)) {
     no_server_since_.reset();
   } else if (!no_server_since_.has_value()) {
-    no_server_since_ = parts_.clock.now();
-    parts_.driver.Report("no server is left; the job waits for one to be started again");
+    no_server_since_ = around_.clock.now();
+    around_.driver.Report("no server is left; the job waits for one to be started again");
   }
   Watch();
 }
 
 void Losses::Watch() {
-  if (parts_.views.IsRecovering()) return;
-  const wire::View& view = parts_.views.in_force();
+  if (views_.IsRecovering()) return;
+  const wire::View& view = views_.in_force();
   size_t servers = 0;
   for (const wire::ServerInfo& one : view.servers) {
-    servers += one.alive && !parts_.departures.IsLost(one.incarnation) ? 1 : 0;
+    servers += one.alive && !members_.departures.IsLost(one.incarnation) ? 1 : 0;
   }
   Incarnations these;
   auto watch = [&](uint64_t incarnation, bool hurry) {
     these.insert(incarnation);
-    Duration silence = hurry ? parts_.options.silence_evict : parts_.options.silence_end;
-    uint64_t company = parts_.options.rules->CompanyOf(view, incarnation);
-    parts_.suspicions.Watch(incarnation, company, silence, parts_.clock.now());
+    Duration silence = hurry ? around_.options.silence_evict : around_.options.silence_end;
+    uint64_t company = around_.options.rules->CompanyOf(view, incarnation);
+    members_.suspicions.Watch(incarnation, company, silence, around_.clock.now());
   };
   for (const Voter& voter : MembersOf(view)) {
-    if (parts_.departures.IsGoing(view, voter.incarnation)) continue;
+    if (members_.departures.IsGoing(view, voter.incarnation)) continue;
     bool worker = voter.role == Role::kWorker;
     watch(voter.incarnation, worker ? !EndsTheJob(voter.incarnation) : servers > 1);
   }
-  for (const auto& [id, member] : parts_.roster.all()) {
+  for (const auto& [id, member] : members_.roster.all()) {
     bool waits = member.presence == Presence::kWaiting && view.epoch > 0;
     if (waits) watch(member.incarnation(), false);
   }
-  parts_.suspicions.ForgetAllBut(these);
+  members_.suspicions.ForgetAllBut(these);
 }
 
 std::vector<uint64_t> Losses::Judge() {
-  if (parts_.views.IsRecovering()) return {};
-  bool doubted = parts_.suspicions.DoubtsOwnLink();
-  std::vector<Suspicions::Loss> losses = parts_.suspicions.Judge(parts_.clock.now());
-  if (!doubted && parts_.suspicions.DoubtsOwnLink()) {
-    parts_.driver.Report(
+  if (views_.IsRecovering()) return {};
+  bool doubted = members_.suspicions.DoubtsOwnLink();
+  std::vector<Suspicions::Loss> losses = members_.suspicions.Judge(around_.clock.now());
+  if (!doubted && members_.suspicions.DoubtsOwnLink()) {
+    around_.driver.Report(
         "most processes are silent; is the scheduler cut off? Nobody is given up for that yet");
   }
   std::vector<uint64_t> given_up;
   for (const Suspicions::Loss& loss : losses) {
-    if (parts_.job_end.IsOver()) break;
-    if (IsIn(parts_.views.in_force(), loss.who)) {
+    if (job_end_.IsOver()) break;
+    if (IsIn(views_.in_force(), loss.who)) {
       Lose(loss.who, loss.why, loss.exited);
       continue;
     }
-    const Member* member = parts_.roster.Find(loss.who);
+    const Member* member = members_.roster.Find(loss.who);
     if (member == nullptr || member->presence != Presence::kWaiting) continue;
-    parts_.driver.Report(NameOf(*member) + " went away before it was let in: " + loss.why);
+    around_.driver.Report(NameOf(*member) + " went away before it was let in: " + loss.why);
     given_up.push_back(loss.who);
   }
   return given_up;
 }
 
 std::optional<Time> Losses::NextDue() const {
-  std::optional<Time> next = parts_.suspicions.NextDue();
+  std::optional<Time> next = members_.suspicions.NextDue();
   if (!no_server_since_.has_value()) return next;
-  Time due = *no_server_since_ + parts_.options.server_patience;
+  Time due = *no_server_since_ + around_.options.server_patience;
   return next.has_value() ? std::min(*next, due) : due;
 }
 
 std::optional<Status> Losses::ReasonToEnd() const {
   bool waits = no_server_since_.has_value() &&
-               parts_.clock.now() < *no_server_since_ + parts_.options.server_patience;
+               around_.clock.now() < *no_server_since_ + around_.options.server_patience;
   if (!no_server_since_.has_value() || waits) return std::nullopt;
   return Status(StatusCode::kPeerLost, "no server is left: " + last_server_loss_ +
                                            "; start the job again, with more servers or "

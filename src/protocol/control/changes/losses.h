@@ -13,13 +13,9 @@
 #include "src/base/status.h"
 #include "src/base/time.h"
 #include "src/protocol/control/changes/broken_pairs.h"
-#include "src/protocol/control/members/coordinator_driver.h"
-#include "src/protocol/control/members/departures.h"
 #include "src/protocol/control/members/job_end.h"
-#include "src/protocol/control/members/listening_clock.h"
-#include "src/protocol/control/members/process_ends.h"
-#include "src/protocol/control/members/roster.h"
-#include "src/protocol/control/members/suspicions.h"
+#include "src/protocol/control/members/job_members.h"
+#include "src/protocol/control/members/quorum.h"
 #include "src/protocol/control/views/coordinator_options.h"
 #include "src/protocol/control/views/views.h"
 #include "src/wire/control.h"
@@ -28,19 +24,9 @@ namespace byteps::protocol {
 
 class Losses {
  public:
-  // What it reads and changes, and through what it speaks.
-  struct Parts {
-    const CoordinatorOptions& options;
-    CoordinatorDriver& driver;
-    const ListeningClock& clock;
-    const Roster& roster;
-    JobEnd& job_end;
-    Departures& departures;
-    Suspicions& suspicions;
-    ProcessEnds& ends;
-    Views& views;
-  };
-  explicit Losses(const Parts& parts) : parts_(parts) {}
+  // Of `members` it changes all but the roster.
+  Losses(const Surroundings& around, JobMembers& members, JobEnd& job_end, Views& views)
+      : around_(around), members_(members), job_end_(job_end), views_(views) {}
 
   // `from`: a member of the view; null: a launcher, which says kExited only.
   void OnSuspect(const Member* from, const wire::Suspect& suspect);
@@ -67,7 +53,7 @@ class Losses {
   std::optional<Status> ReasonToEnd() const;
 
  private:
-  bool Elastic() const { return parts_.options.min_workers > 0; }
+  bool Elastic() const { return around_.options.min_workers > 0; }
   Incarnations LostWith(uint64_t incarnation) const;
   bool EndsTheJob(uint64_t worker) const;
   std::string NamesOfOthers(const Incarnations& lost, uint64_t first) const;
@@ -77,7 +63,10 @@ class Losses {
   void OnExited(const wire::Suspect& suspect, uint64_t target);
   void OnUnreachable(const Member& from, const wire::Suspect& suspect, uint64_t target);
 
-  const Parts parts_;
+  const Surroundings around_;
+  JobMembers& members_;
+  JobEnd& job_end_;
+  Views& views_;
   BrokenPairs broken_;
   std::optional<Time> no_server_since_;
   std::string last_server_loss_ = "all were lost";

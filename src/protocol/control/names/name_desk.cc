@@ -13,13 +13,8 @@ Declarations::Rank RankOf(const Member& worker) { return {worker.incarnation(), 
 
 }  // namespace
 
-NameDesk::NameDesk(const CoordinatorOptions& options, CoordinatorDriver& driver,
-                   const Roster& roster, JobEnd& job_end)
-    : options_(options),
-      driver_(driver),
-      roster_(roster),
-      job_end_(job_end),
-      declarations_(*options.rules) {
+NameDesk::NameDesk(const Surroundings& around, const Roster& roster, JobEnd& job_end)
+    : around_(around), roster_(roster), job_end_(job_end), declarations_(*around.options.rules) {
   declarations_.Number(1, kTensorsOfTerm - 1);
 }
 
@@ -58,14 +53,15 @@ void NameDesk::OnOverdue(const Member& worker, const wire::Overdue& overdue) {
   Deliver(declarations_.OnOverdue(RankOf(worker), overdue));
 }
 
-void NameDesk::OnUnbegun(const Member& worker, const wire::Unbegun& answer, Time now) {
+void NameDesk::OnUnbegun(const Member& worker, const wire::Unbegun& answer) {
   if (rebuilding_) return;
   bool more = declarations_.OnUnbegun(RankOf(worker), answer);
-  if (more && !judge_at_.has_value()) judge_at_ = now + options_.judge_after;
+  if (!more || judge_at_.has_value()) return;
+  judge_at_ = around_.clock.now() + around_.options.judge_after;
 }
 
-void NameDesk::DoWhatIsDue(Time now) {
-  if (!judge_at_.has_value() || now < *judge_at_) return;
+void NameDesk::DoWhatIsDue() {
+  if (!judge_at_.has_value() || around_.clock.now() < *judge_at_) return;
   judge_at_.reset();
   Deliver(declarations_.JudgeStuck());
 }
@@ -115,12 +111,12 @@ void NameDesk::Deliver(const Declarations::Answers& answers) {
   for (const Declarations::Answer& answer : answers) {
     if (answer.to != Declarations::kServers) {
       const Member* member = roster_.Find(answer.to);
-      if (member != nullptr) driver_.Send(member->connection, answer.message);
+      if (member != nullptr) around_.driver.Send(member->connection, answer.message);
       continue;
     }
     for (const auto& [id, member] : roster_.all()) {
       bool server = member.role() == Role::kServer && member.presence == Presence::kIn;
-      if (server) driver_.Send(id, answer.message);
+      if (server) around_.driver.Send(id, answer.message);
     }
   }
 }

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "src/base/time.h"
-#include "src/protocol/control/members/coordinator_driver.h"
 #include "src/protocol/control/members/job_end.h"
 #include "src/protocol/control/members/quorum.h"
 #include "src/protocol/control/members/roster.h"
@@ -25,8 +24,7 @@ namespace byteps::protocol {
 
 class NameDesk {
  public:
-  NameDesk(const CoordinatorOptions& options, CoordinatorDriver& driver, const Roster& roster,
-           JobEnd& job_end);
+  NameDesk(const Surroundings& around, const Roster& roster, JobEnd& job_end);
 
   // A generation begins with `view`: no name stands for anything.
   void Begin(const wire::View& view);
@@ -39,7 +37,7 @@ class NameDesk {
   void OnDeclare(const Member& worker, const wire::Declare& declare);
   void OnLetGo(const Member& worker, const wire::LetGo& let_go);
   void OnOverdue(const Member& worker, const wire::Overdue& overdue);
-  void OnUnbegun(const Member& worker, const wire::Unbegun& answer, Time now);
+  void OnUnbegun(const Member& worker, const wire::Unbegun& answer);
 
   // What somebody knows comes before its report, over the same connection. `late`: it is not known
   // yet which view is in force.
@@ -62,7 +60,7 @@ class NameDesk {
   }
 
   std::optional<Time> NextDue() const { return judge_at_; }
-  void DoWhatIsDue(Time now);
+  void DoWhatIsDue();
 
  private:
   // What a worker told before its place in the job was known.
@@ -73,8 +71,7 @@ class NameDesk {
   void Deliver(const Declarations::Answers& answers);
   void FinishRebuilding();
 
-  const CoordinatorOptions& options_;
-  CoordinatorDriver& driver_;
+  const Surroundings around_;
   const Roster& roster_;
   JobEnd& job_end_;
   Declarations declarations_;

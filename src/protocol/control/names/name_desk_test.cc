@@ -63,12 +63,13 @@ TEST_F(NameDeskTest, ACircleIsJudgedAWhileAfterItsFirstSign) {
   names.OnOverdue(*roster.Find(1), {{{"x", in_x.use, 1, {}, true}}, {}});
   names.OnOverdue(*roster.Find(2), {{{"y", in_y.use, 2, {}, true}}, {}});
   ASSERT_EQ(To<wire::Unbegun>(1).size(), 1u);
-  names.OnUnbegun(*roster.Find(1), {in_x, {in_y}}, now);
-  names.OnUnbegun(*roster.Find(2), {in_y, {in_x}}, now);
+  names.OnUnbegun(*roster.Find(1), {in_x, {in_y}});
+  names.OnUnbegun(*roster.Find(2), {in_y, {in_x}});
   ASSERT_EQ(names.NextDue(), now + options.judge_after);
-  names.DoWhatIsDue(now);
+  names.DoWhatIsDue();
   EXPECT_TRUE(To<wire::DeclareFailed>(1).empty());
-  names.DoWhatIsDue(now + options.judge_after);
+  Pass(options.judge_after);
+  names.DoWhatIsDue();
   EXPECT_EQ(To<wire::DeclareFailed>(1).size(), 1u) << "in x, which it has declared";
   EXPECT_FALSE(names.NextDue().has_value());
 }

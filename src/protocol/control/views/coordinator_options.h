@@ -1,4 +1,4 @@
-// The options of a coordinator.
+// The options of a coordinator, and the surroundings of its desks.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "src/base/time.h"
+#include "src/protocol/control/members/coordinator_driver.h"
+#include "src/protocol/control/members/listening_clock.h"
 #include "src/protocol/control/views/coordinator_rules.h"
 
 namespace byteps::protocol {
@@ -52,6 +54,13 @@ struct CoordinatorOptions {
 
   // Never null; it outlives the coordinator.
   const CoordinatorRules* rules = &kCoordinatorRules;
+};
+
+// A coordinator hands these to each of its desks. They outlive the desk.
+struct Surroundings {
+  const CoordinatorOptions& options;
+  CoordinatorDriver& driver;
+  const ListeningClock& clock;
 };
 
 }  // namespace byteps::protocol

@@ -5,11 +5,12 @@
 
 namespace byteps::protocol {
 
-Views::Views(const Parts& parts) : parts_(parts), term_(TermAfter(0)) {}
+Views::Views(const Surroundings& around, JobMembers& members)
+    : around_(around), members_(members), term_(TermAfter(0)) {}
 
 // The upper half counts; the lower one tells coordinators apart that count alike.
 uint64_t Views::TermAfter(uint64_t term) const {
-  return (((term >> 32) + 1) << 32) | parts_.options.nonce;
+  return (((term >> 32) + 1) << 32) | around_.options.nonce;
 }
 
 bool Views::CountsAlike(uint64_t term) const {
@@ -17,7 +18,7 @@ bool Views::CountsAlike(uint64_t term) const {
 }
 
 Incarnations Views::Discounted() const {
-  return parts_.options.rules->Discounted(parts_.departures.dead(), parts_.options.strict);
+  return around_.options.rules->Discounted(members_.departures.dead(), around_.options.strict);
 }
 
 void Views::Propose(wire::View next) { Propose(std::move(next), false); }
@@ -25,12 +26,12 @@ void Views::Propose(wire::View next) { Propose(std::move(next), false); }
 void Views::Propose(wire::View next, bool completes) {
   const wire::View& present = recovery_.has_value() ? recovery_->latest() : view_;
   change_.emplace(term_, present, std::move(next), completes);
-  change_since_ = parts_.clock.now();
+  change_since_ = around_.clock.now();
   for (const Voter& voter : MembersOf(change_->next())) {
-    bool here = parts_.roster.Find(voter.incarnation) != nullptr;
+    bool here = members_.roster.Find(voter.incarnation) != nullptr;
     if (!here && !IsIn(present, voter.incarnation)) change_->Waive(voter.incarnation);
   }
-  for (const auto& [id, member] : parts_.roster.all()) SendProposal(member);
+  for (const auto& [id, member] : members_.roster.all()) SendProposal(member);
 }
 
 bool Views::IsProposed(uint64_t incarnation) const {
@@ -42,12 +43,12 @@ void Views::SendProposal(const Member& member) const {
   wire::Propose proposal = change_->Proposal();
   bool concerns =
       IsIn(proposal.present, member.incarnation()) || IsIn(proposal.next, member.incarnation());
-  if (concerns) parts_.driver.Send(member.connection, proposal);
+  if (concerns) around_.driver.Send(member.connection, proposal);
 }
 
 void Views::OnPromise(uint64_t from, const wire::Promise& promise) {
   if (!change_.has_value()) return;
-  change_->OnPromise(parts_.options.rules->VoterFor(change_->present(), from), promise);
+  change_->OnPromise(around_.options.rules->VoterFor(change_->present(), from), promise);
 }
 
 void Views::Withdraw(uint64_t incarnation) {
@@ -61,22 +62,23 @@ void Views::DropProposal(uint64_t heard) {
   if (change_.has_value()) withdrawn_.push_back(change_->next());
   change_.reset();
   term_ = TermAfter(std::max(term_, heard));
-  parts_.roster.TakeBackIndices(view_.epoch == 0);
+  members_.roster.TakeBackIndices(view_.epoch == 0);
 }
 
 void Views::Recover(uint64_t heard) {
   term_ = TermAfter(std::max(term_, heard));
-  if (!recovery_.has_value()) recovery_since_ = parts_.clock.now();
+  if (!recovery_.has_value()) recovery_since_ = around_.clock.now();
   change_.reset();
-  recovery_.emplace(term_, view_, *parts_.options.rules);
+  recovery_.emplace(term_, view_, *around_.options.rules);
   if (view_.epoch == 0) {
-    parts_.driver.Report("the coordinator was restarted and asks the members what was decided");
+    around_.driver.Report("the coordinator was restarted and asks the members what was decided");
   }
-  for (const auto& [id, member] : parts_.roster.all()) parts_.driver.Send(id, wire::Query{term_});
+  for (const auto& [id, member] : members_.roster.all())
+    around_.driver.Send(id, wire::Query{term_});
 }
 
 bool Views::TellsNothing(const wire::Report& report) const {
-  if (view_.epoch == 0 && !parts_.options.rules->GoesOnWithWhatRuns()) return true;
+  if (view_.epoch == 0 && !around_.options.rules->GoesOnWithWhatRuns()) return true;
   if (report.committed.epoch > 0) return false;
   return report.promised.epoch == 0 ||
          std::find(withdrawn_.begin(), withdrawn_.end(), report.promised) != withdrawn_.end();
@@ -97,14 +99,14 @@ void Views::OnReport(const Member& from, const wire::Report& report) {
   // What it promised may be in force already.
   bool known = change_.has_value() && recovery_->latest().epoch >= change_->next().epoch;
   if (known) change_.reset();
-  if (report.term != term_) return parts_.driver.Send(from.connection, wire::Query{term_});
+  if (report.term != term_) return around_.driver.Send(from.connection, wire::Query{term_});
   SendProposal(from);
 }
 
 std::optional<Views::NewView> Views::Advance() {
   while (change_.has_value() || recovery_.has_value()) {
     if (change_.has_value()) {
-      if (!parts_.options.rules->MayCommit(*change_, Discounted())) return std::nullopt;
+      if (!around_.options.rules->MayCommit(*change_, Discounted())) return std::nullopt;
       if (!recovery_.has_value()) {
         wire::View next = change_->next();
         change_.reset();
@@ -138,16 +140,16 @@ void Views::CommitInRecovery() {
   wire::View next = change_->next();
   change_.reset();
   recovery_->OnCommitted(next);
-  for (const auto& [id, member] : parts_.roster.all()) {
+  for (const auto& [id, member] : members_.roster.all()) {
     if (!IsIn(next, member.incarnation())) continue;
-    parts_.driver.Send(id, wire::Commit{term_, next});
-    if (!recovery_->HasReport(member.incarnation())) parts_.driver.Send(id, wire::Query{term_});
+    around_.driver.Send(id, wire::Commit{term_, next});
+    if (!recovery_->HasReport(member.incarnation())) around_.driver.Send(id, wire::Query{term_});
   }
 }
 
 void Views::CompletePromised(wire::View promised) {
   // Who was let in and never heard of it joins no second time once it is out.
-  for (auto& [id, member] : parts_.roster.all()) {
+  for (auto& [id, member] : members_.roster.all()) {
     if (IsIn(recovery_->latest(), member.incarnation())) member.presence = Presence::kIn;
   }
   Propose(std::move(promised), true);
@@ -155,23 +157,23 @@ void Views::CompletePromised(wire::View promised) {
 
 std::optional<Time> Views::NextDue() const {
   std::optional<Time> next;
-  if (change_.has_value()) next = change_since_ + parts_.options.quorum_patience;
+  if (change_.has_value()) next = change_since_ + around_.options.quorum_patience;
   if (recovery_.has_value()) {
-    Time due = recovery_since_ + parts_.options.recovery_patience;
+    Time due = recovery_since_ + around_.options.recovery_patience;
     next = next.has_value() ? std::min(*next, due) : due;
   }
   return next;
 }
 
 std::optional<Status> Views::ReasonToEnd() const {
-  Time now = parts_.clock.now();
-  if (change_.has_value() && now >= change_since_ + parts_.options.quorum_patience) {
+  Time now = around_.clock.now();
+  if (change_.has_value() && now >= change_since_ + around_.options.quorum_patience) {
     return Status(StatusCode::kPeerLost,
                   "quorum lost: cannot see " + change_->Missing(Discounted()) +
                       ", and without them nobody may decide who is in the job; check the network, "
                       "end what is left and start the job again");
   }
-  if (recovery_.has_value() && now >= recovery_since_ + parts_.options.recovery_patience) {
+  if (recovery_.has_value() && now >= recovery_since_ + around_.options.recovery_patience) {
     return Status(StatusCode::kPeerLost,
                   "quorum lost: the coordinator was restarted and cannot see " +
                       recovery_->Missing() +

@@ -12,9 +12,8 @@
 
 #include "src/base/status.h"
 #include "src/base/time.h"
-#include "src/protocol/control/members/coordinator_driver.h"
-#include "src/protocol/control/members/departures.h"
-#include "src/protocol/control/members/listening_clock.h"
+#include "src/protocol/control/members/job_members.h"
+#include "src/protocol/control/members/quorum.h"
 #include "src/protocol/control/members/roster.h"
 #include "src/protocol/control/views/coordinator_options.h"
 #include "src/protocol/control/views/recovery.h"
@@ -25,21 +24,14 @@ namespace byteps::protocol {
 
 class Views {
  public:
-  // What it reads, and through what it speaks.
-  struct Parts {
-    const CoordinatorOptions& options;
-    CoordinatorDriver& driver;
-    const ListeningClock& clock;
-    Roster& roster;
-    const Departures& departures;
-  };
   // A view has come into force, or was found to be.
   struct NewView {
     wire::View before;
     bool found = false;  // in the members' reports
   };
 
-  explicit Views(const Parts& parts);
+  // Of `members` it changes the roster.
+  Views(const Surroundings& around, JobMembers& members);
 
   // Epoch 0 before the first. While it is asked what was decided a newer one may be in force.
   const wire::View& in_force() const { return view_; }
@@ -97,7 +89,8 @@ class Views {
   void CommitInRecovery();
   void CompletePromised(wire::View promised);
 
-  const Parts parts_;
+  const Surroundings around_;
+  JobMembers& members_;
   uint64_t term_;
   wire::View view_;
   Slot next_slot_ = 0;

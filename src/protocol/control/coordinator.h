@@ -31,25 +31,16 @@
 #include <utility>
 #include <vector>
 
-#include "src/protocol/control/changes/comeback.h"
-#include "src/protocol/control/changes/gathering.h"
 #include "src/protocol/control/changes/joining.h"
-#include "src/protocol/control/changes/latecomers.h"
-#include "src/protocol/control/changes/losses.h"
-#include "src/protocol/control/changes/member_notices.h"
 #include "src/protocol/control/changes/reporting.h"
+#include "src/protocol/control/changes/state.h"
 #include "src/protocol/control/changes/succession.h"
 #include "src/protocol/control/members/coordinator_driver.h"
-#include "src/protocol/control/members/job_end.h"
-#include "src/protocol/control/members/job_members.h"
 #include "src/protocol/control/members/listening_clock.h"
-#include "src/protocol/control/names/name_desk.h"
+#include "src/protocol/control/members/roster.h"
 #include "src/protocol/control/seeing/accounts.h"
 #include "src/protocol/control/seeing/job_status.h"
 #include "src/protocol/control/views/coordinator_options.h"
-#include "src/protocol/control/views/link_watch.h"
-#include "src/protocol/control/views/sync_points.h"
-#include "src/protocol/control/views/views.h"
 #include "src/wire/control.h"
 
 namespace byteps::protocol {
@@ -83,14 +74,16 @@ class Coordinator {
   // For people.
   JobStatus Describe(Time now) const;
   // The view in force; epoch 0 before the first.
-  const wire::View& view() const { return views_.in_force(); }
+  const wire::View& view() const { return state_.views.in_force(); }
   uint64_t epoch() const { return view().epoch; }
-  uint64_t term() const { return views_.term(); }
+  uint64_t term() const { return state_.views.term(); }
   // It asks members what was decided; view() may be older than what is in force.
-  bool recovering() const { return views_.IsRecovering(); }
+  bool recovering() const { return state_.views.IsRecovering(); }
   // The job is over, and a member whose connection is closed has still to hear so: it may be back
   // in a moment.
-  bool HasToTellAnyone() const { return job_end_.IsOver() && members_.suspicions.IsAnyAway(); }
+  bool HasToTellAnyone() const {
+    return state_.job_end.IsOver() && state_.members.suspicions.IsAnyAway();
+  }
 
  private:
   void BeginCall(Time now) { clock_.Advance(now); }
@@ -109,28 +102,15 @@ class Coordinator {
   void Miss(ConnectionId id, const std::string& why, bool cut_off);
   void JudgeSilence();
   void Withdraw(uint64_t incarnation);
-  void Send(const SyncPoints::Answers& answers);
   void ReleasePostponed();
   void Advance();
 
   const CoordinatorOptions options_;
-  CoordinatorDriver& driver_;
   ListeningClock clock_;
-  const Surroundings around_;
-  JobMembers members_;
-  JobEnd job_end_;
-  SyncPoints syncs_;
-  Views views_;
-  MemberNotices notices_;
-  Gathering gathering_;
-  NameDesk names_;
-  Losses losses_;
-  Comeback comeback_;
-  LinkWatch links_;
+  CoordinatorState state_;
   Joining joining_;
   Reporting reporting_;
   Succession succession_;
-  Latecomers latecomers_;
   Accounts accounts_;
   uint64_t accounts_epoch_ = 0;  // of the view that accounts_ knows, and its generation
   uint32_t accounts_generation_ = 0;

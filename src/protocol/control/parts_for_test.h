@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "src/protocol/control/changes/latecomers.h"
+#include "src/protocol/control/changes/joining.h"
 #include "src/protocol/control/changes/reporting.h"
+#include "src/protocol/control/changes/state.h"
 #include "src/protocol/control/changes/succession.h"
 #include "src/protocol/control/control_driver_for_test.h"
-#include "src/protocol/control/members/roster.h"
-#include "src/protocol/control/views/link_watch.h"
+#include "src/protocol/control/members/quorum.h"
 #include "src/wire/control.h"
 
 namespace byteps::protocol {
@@ -61,7 +61,7 @@ inline Member& Add(Roster& roster, Role role, uint64_t incarnation, Presence pre
   return member;
 }
 
-// All parts, as a coordinator puts them together; a test uses one, and looks at the others.
+// The state of a coordinator. A test uses one part of it, and looks at the others.
 class PartsTest : public testing::Test {
  protected:
   PartsTest() {
@@ -100,27 +100,27 @@ class PartsTest : public testing::Test {
   CoordinatorOptions options;
   ControlDriver driver;
   ListeningClock clock{now, seconds(3600)};
-  Surroundings around{options, driver, clock};
-  JobMembers members{options.grace};
+  CoordinatorState state{{options, driver, clock}};
+  // The parts of the state, by their own names.
+  JobMembers& members = state.members;
   Roster& roster = members.roster;
   Departures& departures = members.departures;
   ProcessEnds& ends = members.ends;
   Suspicions& suspicions = members.suspicions;
-  JobEnd job_end{driver, roster};
-  SyncPoints syncs;
-  Views views{around, members};
-  MemberNotices notices{driver, roster, departures, views};
-  Gathering gathering{around, members, job_end, views.in_force()};
-  NameDesk names{around, roster, job_end};
-  Losses losses{around, members, job_end, views};
-  Comeback comeback{around, members, job_end, views, gathering};
-  LinkWatch links{options, driver, roster};
+  SyncPoints& syncs = state.syncs;
+  JobEnd& job_end = state.job_end;
+  Views& views = state.views;
+  MemberNotices& notices = state.notices;
+  Gathering& gathering = state.gathering;
+  NameDesk& names = state.names;
+  Losses& losses = state.losses;
+  Comeback& comeback = state.comeback;
+  Latecomers& latecomers = state.latecomers;
   Joining joining{{options, driver, clock, roster, departures, suspicions, losses, views, gathering,
                    notices, names}};
   Reporting reporting{{driver, clock, roster, suspicions, syncs, views, notices, names, joining}};
   Succession succession{{options, driver, clock, roster, job_end, departures, suspicions, syncs,
-                         views, notices, gathering, names, losses, comeback, links}};
-  Latecomers latecomers{driver, roster, views, gathering};
+                         views, notices, gathering, names, losses, comeback, state.links}};
 };
 
 }  // namespace byteps::protocol

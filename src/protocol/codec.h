@@ -2,9 +2,9 @@
 // keep, repeat and adopt the encoded form. Only code that combines or uses the numbers decodes it.
 //
 // All workers and servers of a job need the same codecs. Nobody compares them when a process joins
-// (wire::Join has no list of codecs; JoinCheck would be the place). So in a job with servers
-// a process that lacks one makes each operation with it an error on every rank: EncodeStage of a
-// worker, Rounds of a shard.
+// (wire::Join has no list of codecs; control/changes/join_check.h would be the place). So in a job
+// with servers a process that lacks one makes each operation with it an error on every rank:
+// EncodeStage of a worker, Rounds of a shard.
 //
 // A codec keeps nothing. Error feedback is a stage of a worker (worker/piece_path.h). Answers have
 // none: a Combiner has no state of a piece. That state would lie in Piece (shard/piece_table.h),

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/protocol/control/changes/joining.h"
+#include "src/protocol/control/changes/reporting.h"
+#include "src/protocol/control/changes/succession.h"
+
 namespace byteps::protocol {
 namespace {
 
@@ -26,15 +30,6 @@ Coordinator::Coordinator(const CoordinatorOptions& options, CoordinatorDriver& d
     : options_(options),
       clock_(now, StepFor(options)),
       state_({options_, driver, clock_}),
-      joining_({options_, driver, clock_, state_.members.roster, state_.members.departures,
-                state_.members.suspicions, state_.losses, state_.views, state_.gathering,
-                state_.notices, state_.names}),
-      reporting_({driver, clock_, state_.members.roster, state_.members.suspicions, state_.syncs,
-                  state_.views, state_.notices, state_.names, joining_}),
-      succession_({options_, driver, clock_, state_.members.roster, state_.job_end,
-                   state_.members.departures, state_.members.suspicions, state_.syncs, state_.views,
-                   state_.notices, state_.gathering, state_.names, state_.losses, state_.comeback,
-                   state_.links}),
       accounts_(options_.stall_after) {
   EndCall();
 }
@@ -169,7 +164,7 @@ void Coordinator::Hear(ConnectionId from, const wire::Message& message) {
     const auto* report = std::get_if<wire::Report>(&message);
     if (report != nullptr) {
       state_.members.suspicions.Back(report->self.incarnation, clock_.now());
-      reporting_.TellIfLeftBehind(from, *report);
+      TellIfLeftBehind(state_, from, *report);
     }
     if (IsAnyOf<wire::Join, wire::Report>(message)) {
       state_.around.driver.Send(from, state_.job_end.message());
@@ -199,8 +194,8 @@ void Coordinator::OnFirstWord(ConnectionId from, const wire::Message& message) {
     if (state_.members.roster.IsOld(from, self.incarnation)) {
       return state_.around.driver.Disconnect(from);
     }
-    if (join != nullptr) return joining_.OnJoin(from, *join), state_.comeback.EndIfAllEnded();
-    reporting_.OnReport(from, *report);
+    if (join != nullptr) return OnJoin(state_, from, *join), state_.comeback.EndIfAllEnded();
+    OnReport(state_, from, *report);
     state_.comeback.EndIfNobodyComesBack();  // the last server may have been waited for, to be told
     return;
   }
@@ -332,14 +327,14 @@ void Coordinator::Advance() {
   while (!state_.job_end.IsOver()) {
     if (!state_.views.IsRecovering() && !state_.names.IsRebuilding()) ReleasePostponed();
     if (state_.job_end.IsOver()) return;
-    Succession::Step step = succession_.Advance();
-    if (step == Succession::Step::kNone) {
+    const ViewStep step = AdvanceViews(state_);
+    if (step == ViewStep::kNone) {
       return state_.job_end.IsOver() ? void() : state_.latecomers.Tell();
     }
-    if (step == Succession::Step::kDone || state_.job_end.IsOver()) continue;
+    if (step == ViewStep::kDone || state_.job_end.IsOver()) continue;
     // Who was taken for lost gives its place to who has joined.
     ReleasePostponed();
-    if (!state_.job_end.IsOver()) joining_.JudgeAllWhoWait();
+    if (!state_.job_end.IsOver()) JudgeAllWhoWait(state_);
   }
 }
 

@@ -31,10 +31,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/protocol/control/changes/joining.h"
-#include "src/protocol/control/changes/reporting.h"
 #include "src/protocol/control/changes/state.h"
-#include "src/protocol/control/changes/succession.h"
 #include "src/protocol/control/members/coordinator_driver.h"
 #include "src/protocol/control/members/listening_clock.h"
 #include "src/protocol/control/members/roster.h"
@@ -108,9 +105,6 @@ class Coordinator {
   const CoordinatorOptions options_;
   ListeningClock clock_;
   CoordinatorState state_;
-  Joining joining_;
-  Reporting reporting_;
-  Succession succession_;
   Accounts accounts_;
   uint64_t accounts_epoch_ = 0;  // of the view that accounts_ knows, and its generation
   uint32_t accounts_generation_ = 0;

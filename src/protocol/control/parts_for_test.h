@@ -7,10 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/protocol/control/changes/joining.h"
-#include "src/protocol/control/changes/reporting.h"
 #include "src/protocol/control/changes/state.h"
-#include "src/protocol/control/changes/succession.h"
 #include "src/protocol/control/control_driver_for_test.h"
 #include "src/protocol/control/members/quorum.h"
 #include "src/wire/control.h"
@@ -116,11 +113,6 @@ class PartsTest : public testing::Test {
   Losses& losses = state.losses;
   Comeback& comeback = state.comeback;
   Latecomers& latecomers = state.latecomers;
-  Joining joining{{options, driver, clock, roster, departures, suspicions, losses, views, gathering,
-                   notices, names}};
-  Reporting reporting{{driver, clock, roster, suspicions, syncs, views, notices, names, joining}};
-  Succession succession{{options, driver, clock, roster, job_end, departures, suspicions, syncs,
-                         views, notices, gathering, names, losses, comeback, state.links}};
 };
 
 }  // namespace byteps::protocol

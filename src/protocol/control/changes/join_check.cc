@@ -47,59 +47,25 @@ bool IsSound(const wire::Join& join) {
   return std::accumulate(sizes.begin(), sizes.end(), uint64_t{0}) == join.worker_count;
 }
 
-}  // namespace
-
-std::optional<std::string> JoinCheck::ReasonAgainst(const wire::Join& join,
-                                                    std::optional<uint32_t> worker_count,
-                                                    bool running) const {
-  std::optional<std::string> reason = InNumbers(join, worker_count);
-  if (!reason.has_value()) reason = InPlaces(join, running);
-  return reason.has_value() || join.role != Role::kWorker ? reason : InContributor(join);
-}
-
-// What must be equal for all.
-std::optional<std::string> JoinCheck::InNumbers(const wire::Join& join,
-                                                std::optional<uint32_t> worker_count) const {
-  if (join.role == Role::kCoordinator) return "it has a coordinator";
-  if (join.incarnation == 0) return "it has no incarnation; this is a fault of the program";
-  if (join.version != options_.version) {
-    return "this job runs version " + options_.version + ", you run " + join.version +
-           "; install the same version everywhere";
-  }
-  if (join.role == Role::kWorker && !join.local_sizes.empty()) {
-    std::optional<std::string> reason = InLayout(join);
-    if (reason.has_value()) return reason;
-  }
-  if (join.server_count != options_.server_count) {
-    return "you were told of " + std::to_string(join.server_count) +
-           " servers, the coordinator of " + std::to_string(options_.server_count) +
-           "; DMLC_NUM_SERVER must be the same everywhere";
-  }
-  if (join.role == Role::kServer) {
-    if (join.shards > 0 && join.shards <= kShardsMax) return std::nullopt;
-    return "it has " + std::to_string(join.shards) + " shards; a server has 1 to " +
-           std::to_string(kShardsMax);
-  }
-  return InWorkerNumbers(join, worker_count);
-}
-
 // Before other numbers: a launcher that tells machines different layouts tells them other
 // differences, too, that follow.
-std::optional<std::string> JoinCheck::InLayout(const wire::Join& join) const {
+std::optional<std::string> InLayout(const CoordinatorState& state, const wire::Join& join) {
   if (!IsSound(join)) {
     return "its machines do not have " + std::to_string(join.worker_count) +
            " workers together; this is a fault of the program";
   }
   const bool equal = join.local_sizes.size() == 1;
-  const std::vector<uint32_t>& told = options_.local_sizes;
-  const wire::Join* other = JoinOfAWorker(roster_);
+  const std::vector<uint32_t>& told = state.around.options.local_sizes;
+  const wire::Join* other = JoinOfAWorker(state.members.roster);
   // Else it is refused for that, whoever has come before it.
-  const bool fits = !equal || join.worker_count % options_.worker_machines == 0;
+  const bool fits = !equal || join.worker_count % state.around.options.worker_machines == 0;
   std::string wanted;
   if (!told.empty() && told != join.local_sizes) {
-    wanted = "the coordinator of " + LayoutOf(told, options_.worker_machines).Text();
-  } else if (told.empty() && !equal && join.local_sizes.size() != options_.worker_machines) {
-    wanted = "the coordinator of " + std::to_string(options_.worker_machines) + " worker machines";
+    wanted = "the coordinator of " + LayoutOf(told, state.around.options.worker_machines).Text();
+  } else if (told.empty() && !equal &&
+             join.local_sizes.size() != state.around.options.worker_machines) {
+    wanted = "the coordinator of " + std::to_string(state.around.options.worker_machines) +
+             " worker machines";
   } else if (fits && other != nullptr && !other->local_sizes.empty() &&
              LayoutOf(*other) != LayoutOf(join)) {
     wanted = "the others of " + LayoutOf(*other).Text();
@@ -110,18 +76,19 @@ std::optional<std::string> JoinCheck::InLayout(const wire::Join& join) const {
          "have different numbers of workers, DMLC_NUM_WORKER and BYTEPS_LOCAL_SIZES";
 }
 
-std::optional<std::string> JoinCheck::InWorkerNumbers(const wire::Join& join,
-                                                      std::optional<uint32_t> worker_count) const {
+std::optional<std::string> InWorkerNumbers(const CoordinatorState& state, const wire::Join& join) {
   if (join.worker_count > kWorkersMax) {
     return "you were told of " + std::to_string(join.worker_count) + " workers; a job has up to " +
            std::to_string(kWorkersMax);
   }
   const bool counted = join.local_sizes.size() > 1;  // machine by machine, and so compared
-  if (join.worker_count == 0 || (!counted && join.worker_count % options_.worker_machines != 0)) {
+  if (join.worker_count == 0 ||
+      (!counted && join.worker_count % state.around.options.worker_machines != 0)) {
     return "you were told of " + std::to_string(join.worker_count) +
-           " workers, the coordinator of " + std::to_string(options_.worker_machines) +
+           " workers, the coordinator of " + std::to_string(state.around.options.worker_machines) +
            " worker machines; DMLC_NUM_WORKER must be the same everywhere";
   }
+  const std::optional<uint32_t> worker_count = state.gathering.worker_count();
   if (join.worker_count != worker_count.value_or(join.worker_count)) {
     return "you were told of " + std::to_string(join.worker_count) + " workers, the others of " +
            std::to_string(*worker_count) +
@@ -131,7 +98,7 @@ std::optional<std::string> JoinCheck::InWorkerNumbers(const wire::Join& join,
   if (join.piece_bytes_max == 0 || join.piece_bytes_max > wire::kPieceBytesMax) {
     return "its partition is " + std::to_string(join.piece_bytes_max) + " bytes";
   }
-  const wire::Join* other = JoinOfAWorker(roster_);
+  const wire::Join* other = JoinOfAWorker(state.members.roster);
   if (other == nullptr) return std::nullopt;
   if (join.machines_sum != other->machines_sum) {
     return std::string(join.machines_sum
@@ -154,25 +121,71 @@ std::optional<std::string> JoinCheck::InWorkerNumbers(const wire::Join& join,
   return std::nullopt;
 }
 
-std::optional<std::string> JoinCheck::InPlaces(const wire::Join& join, bool running) const {
+// What must be equal for all.
+std::optional<std::string> InNumbers(const CoordinatorState& state, const wire::Join& join) {
+  if (join.role == Role::kCoordinator) return "it has a coordinator";
+  if (join.incarnation == 0) return "it has no incarnation; this is a fault of the program";
+  if (join.version != state.around.options.version) {
+    return "this job runs version " + state.around.options.version + ", you run " + join.version +
+           "; install the same version everywhere";
+  }
+  if (join.role == Role::kWorker && !join.local_sizes.empty()) {
+    std::optional<std::string> reason = InLayout(state, join);
+    if (reason.has_value()) return reason;
+  }
+  if (join.server_count != state.around.options.server_count) {
+    return "you were told of " + std::to_string(join.server_count) +
+           " servers, the coordinator of " + std::to_string(state.around.options.server_count) +
+           "; DMLC_NUM_SERVER must be the same everywhere";
+  }
+  if (join.role == Role::kServer) {
+    if (join.shards > 0 && join.shards <= kShardsMax) return std::nullopt;
+    return "it has " + std::to_string(join.shards) + " shards; a server has 1 to " +
+           std::to_string(kShardsMax);
+  }
+  return InWorkerNumbers(state, join);
+}
+
+std::optional<std::string> InServerPlaces(const CoordinatorState& state, const wire::Join& join) {
+  if (PlaceFor(state, join) != nullptr) return std::nullopt;
+  if (join.rank < 0) {
+    return "all its servers' places are taken, or their servers had another number of shards; "
+           "BYTEPS_SERVER_SHARDS must stay the same";
+  }
+  for (const wire::ServerInfo& place : state.views.in_force().servers) {
+    if (place.index != static_cast<uint32_t>(join.rank)) continue;
+    if (place.shard_weights.size() != join.shards) {
+      return "server " + std::to_string(place.index) + " had " +
+             std::to_string(place.shard_weights.size()) + " shards, you have " +
+             std::to_string(join.shards) + "; BYTEPS_SERVER_SHARDS must stay the same";
+    }
+    return "it is taken by server " + std::to_string(place.index) + " (process " +
+           std::to_string(place.process) + ")" + NumberOfItsOwn(join.role);
+  }
+  return "server " + std::to_string(join.rank) + " does not exist: there are " +
+         std::to_string(state.views.in_force().servers.size());
+}
+
+std::optional<std::string> InPlaces(const CoordinatorState& state, const wire::Join& join) {
   bool worker = join.role == Role::kWorker;
-  if (!worker && view_.epoch > 0) return InServerPlaces(join);
-  uint32_t expected = worker ? join.worker_count : options_.server_count;
+  if (!worker && state.views.in_force().epoch > 0) return InServerPlaces(state, join);
+  uint32_t expected = worker ? join.worker_count : state.around.options.server_count;
   if (join.rank >= static_cast<int64_t>(expected)) {
     return std::string(WordFor(join.role)) + " " + std::to_string(join.rank) +
            " does not exist: there are " + std::to_string(expected);
   }
-  for (const auto& [id, member] : roster_.all()) {
+  for (const auto& [id, member] : state.members.roster.all()) {
     if (member.role() != join.role || member.presence == Presence::kLeft || join.rank < 0) continue;
-    bool going = departures_.IsGoing(view_, member.incarnation());
+    bool going = state.members.departures.IsGoing(state.views.in_force(), member.incarnation());
     bool same = member.presence == Presence::kIn
                     ? !going && member.index == static_cast<uint32_t>(join.rank)
                     : member.join.rank == join.rank;
     if (same) return "it is taken by " + NameOf(member) + NumberOfItsOwn(join.role);
   }
   // A job that goes on with fewer may grow again, and is told of them at the next sync point.
-  if (worker && options_.min_workers > 0 && running) return std::nullopt;
-  if (roster_.Count(join.role, false) >= expected) {
+  if (worker && state.around.options.min_workers > 0 && !state.gathering.IsOn())
+    return std::nullopt;
+  if (state.members.roster.Count(join.role, false) >= expected) {
     return "all its places are taken: more processes were started than DMLC_NUM_WORKER, "
            "BYTEPS_LOCAL_SIZE (or BYTEPS_LOCAL_SIZES) and DMLC_NUM_SERVER say";
   }
@@ -180,7 +193,7 @@ std::optional<std::string> JoinCheck::InPlaces(const wire::Join& join, bool runn
 }
 
 // Whose processes share memory, so they are on one host.
-std::optional<std::string> JoinCheck::InContributor(const wire::Join& join) const {
+std::optional<std::string> InContributor(const CoordinatorState& state, const wire::Join& join) {
   std::string size = std::to_string(join.contributor_size);
   bool alone = join.contributor.empty();
   if (join.contributor.size() > kKeyBytesMax || join.contributor_size == 0 ||
@@ -188,7 +201,7 @@ std::optional<std::string> JoinCheck::InContributor(const wire::Join& join) cons
     return "it says that it is one of " + size +
            " processes of a contributor; this is a fault of the program";
   }
-  for (const WaitingContributor& one : WaitingContributors(roster_)) {
+  for (const WaitingContributor& one : WaitingContributors(state.members.roster)) {
     if (alone || one.key != join.contributor) continue;
     const Member& first = *one.processes.front();
     if (one.size != join.contributor_size) {
@@ -213,23 +226,32 @@ std::optional<std::string> JoinCheck::InContributor(const wire::Join& join) cons
   return std::nullopt;
 }
 
-const wire::ServerInfo* JoinCheck::PlaceFor(const wire::Join& join) const {
+}  // namespace
+
+std::optional<std::string> ReasonAgainst(const CoordinatorState& state, const wire::Join& join) {
+  std::optional<std::string> reason = InNumbers(state, join);
+  if (!reason.has_value()) reason = InPlaces(state, join);
+  return reason.has_value() || join.role != Role::kWorker ? reason : InContributor(state, join);
+}
+
+const wire::ServerInfo* PlaceFor(const CoordinatorState& state, const wire::Join& join) {
   const wire::ServerInfo* best = nullptr;
   int best_rank = 0;
-  for (const wire::ServerInfo& place : view_.servers) {
+  for (const wire::ServerInfo& place : state.views.in_force().servers) {
     if (join.rank >= 0 && place.index != static_cast<uint32_t>(join.rank)) continue;
-    bool claimed = std::any_of(roster_.all().begin(), roster_.all().end(), [&](auto& entry) {
-      const Member& member = entry.second;
-      return member.role() == Role::kServer && member.presence == Presence::kWaiting &&
-             member.index == place.index;
-    });
+    bool claimed = std::any_of(
+        state.members.roster.all().begin(), state.members.roster.all().end(), [&](auto& entry) {
+          const Member& member = entry.second;
+          return member.role() == Role::kServer && member.presence == Presence::kWaiting &&
+                 member.index == place.index;
+        });
     if (claimed || place.shard_weights.size() != join.shards) continue;
     int rank = 0;
-    if (!place.alive || departures_.IsLost(place.incarnation)) {
+    if (!place.alive || state.members.departures.IsLost(place.incarnation)) {
       rank = 3;
     } else if (IsSuccessor(join, place)) {
       rank = 2;
-    } else if (suspicions_.IsAway(place.incarnation)) {
+    } else if (state.members.suspicions.IsAway(place.incarnation)) {
       rank = 1;
     }
     if (rank > best_rank) {
@@ -240,28 +262,8 @@ const wire::ServerInfo* JoinCheck::PlaceFor(const wire::Join& join) const {
   return best;
 }
 
-bool JoinCheck::IsSuccessor(const wire::Join& join, const wire::ServerInfo& place) {
+bool IsSuccessor(const wire::Join& join, const wire::ServerInfo& place) {
   return !join.address.empty() && join.address == place.address && join.host == place.host;
-}
-
-std::optional<std::string> JoinCheck::InServerPlaces(const wire::Join& join) const {
-  if (PlaceFor(join) != nullptr) return std::nullopt;
-  if (join.rank < 0) {
-    return "all its servers' places are taken, or their servers had another number of shards; "
-           "BYTEPS_SERVER_SHARDS must stay the same";
-  }
-  for (const wire::ServerInfo& place : view_.servers) {
-    if (place.index != static_cast<uint32_t>(join.rank)) continue;
-    if (place.shard_weights.size() != join.shards) {
-      return "server " + std::to_string(place.index) + " had " +
-             std::to_string(place.shard_weights.size()) + " shards, you have " +
-             std::to_string(join.shards) + "; BYTEPS_SERVER_SHARDS must stay the same";
-    }
-    return "it is taken by server " + std::to_string(place.index) + " (process " +
-           std::to_string(place.process) + ")" + NumberOfItsOwn(join.role);
-  }
-  return "server " + std::to_string(join.rank) + " does not exist: there are " +
-         std::to_string(view_.servers.size());
 }
 
 }  // namespace byteps::protocol

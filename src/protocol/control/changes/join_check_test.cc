@@ -8,17 +8,14 @@ namespace {
 class JoinCheckTest : public PartsTest {
  protected:
   // Why not; "" if it may.
-  std::string Reason(const wire::Join& join, bool running = false) {
-    JoinCheck check(options, roster, views.in_force(), departures, suspicions);
-    return check.ReasonAgainst(join, worker_count, running).value_or("");
-  }
+  std::string Reason(const wire::Join& join) { return ReasonAgainst(state, join).value_or(""); }
   static bool Has(const std::string& text, const std::string& part) {
     return text.find(part) != std::string::npos;
   }
-  std::optional<uint32_t> worker_count = 2;
 };
 
 TEST_F(JoinCheckTest, WhatMustBeEqualForAllIsNamed) {
+  gathering.Expect(2);
   EXPECT_EQ(Reason(JoinOf(Role::kWorker, 1, 0)), "");
   wire::Join other = JoinOf(Role::kWorker, 1, 0);
   other.version = "2";
@@ -49,7 +46,6 @@ TEST_F(JoinCheckTest, AWorkerWithAnotherLayoutIsToldBoth) {
     join.worker_count = workers;
     return join;
   };
-  worker_count.reset();
   // The coordinator was told of two machines, and not how many workers each has.
   EXPECT_EQ(Reason(with({2, 1})), "");
   EXPECT_EQ(Reason(with({2}, 4)), "");
@@ -76,7 +72,7 @@ TEST_F(JoinCheckTest, EqualNumbersOfWorkersOnOtherMachinesAreAnotherLayout) {
   wire::Join join = JoinOf(Role::kWorker, 9, 0);
   join.worker_count = 4;
   join.local_sizes = {2};
-  worker_count = 4;
+  gathering.Expect(4);
   roster.Add(9, join).presence = Presence::kWaiting;
   join = JoinOf(Role::kWorker, 1, 2);
   join.worker_count = 4;
@@ -105,25 +101,25 @@ TEST_F(JoinCheckTest, APlaceIsTakenOnceAndFreeAgainWhenItsWorkerGoes) {
   departures.Lose(9, "closed");
   EXPECT_EQ(Reason(JoinOf(Role::kWorker, 1, 1)), "");
   Add(roster, Role::kWorker, 8, Presence::kIn, 0);
-  EXPECT_TRUE(Has(Reason(JoinOf(Role::kWorker, 1), true), "all its places"));
+  gathering.Stop();
+  EXPECT_TRUE(Has(Reason(JoinOf(Role::kWorker, 1)), "all its places"));
   options.min_workers = 1;
-  EXPECT_EQ(Reason(JoinOf(Role::kWorker, 1), true), "") << "it waits until it can be let in";
+  EXPECT_EQ(Reason(JoinOf(Role::kWorker, 1)), "") << "it waits until it can be let in";
 }
 
 TEST_F(JoinCheckTest, AServerTakesThePlaceOfOneThatIsGone) {
   BringIntoForce(JobView(1, 2, 2));
-  JoinCheck check(options, roster, views.in_force(), departures, suspicions);
   wire::Join join = JoinOf(Role::kServer, 201);
   options.server_count = join.server_count = 2;
   EXPECT_TRUE(Has(Reason(join), "all its servers' places are taken"));
   suspicions.Watch(101, 101, seconds(1), now);
   suspicions.Closed(101, kOwnConnection, "reset", now);
-  ASSERT_NE(check.PlaceFor(join), nullptr);
-  EXPECT_EQ(check.PlaceFor(join)->index, 0u);
+  ASSERT_NE(PlaceFor(state, join), nullptr);
+  EXPECT_EQ(PlaceFor(state, join)->index, 0u);
   departures.Lose(102, "closed");
-  EXPECT_EQ(check.PlaceFor(join)->index, 1u) << "rather than one that may come back";
+  EXPECT_EQ(PlaceFor(state, join)->index, 1u) << "rather than one that may come back";
   join.shards = 3;
-  EXPECT_EQ(check.PlaceFor(join), nullptr);
+  EXPECT_EQ(PlaceFor(state, join), nullptr);
 }
 
 }  // namespace

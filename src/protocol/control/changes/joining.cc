@@ -1,79 +1,79 @@
 #include "src/protocol/control/changes/joining.h"
 
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "src/protocol/control/changes/join_check.h"
+
 namespace byteps::protocol {
+namespace {
 
-Joining::Joining(const Parts& parts)
-    : parts_(parts),
-      check_(parts.options, parts.roster, parts.views.in_force(), parts.departures,
-             parts.suspicions) {}
+void Accept(CoordinatorState& state, ConnectionId from, const wire::Join& join) {
+  bool worker = join.role == Role::kWorker;
+  if (worker) state.gathering.OnWorker(join);
+  std::optional<uint32_t> index;
+  if (!worker && state.views.in_force().epoch > 0) {
+    const wire::ServerInfo place = *PlaceFor(state, join);
+    index = place.index;
+    bool dead = IsSuccessor(join, place);
+    if (place.alive) {
+      state.losses.Lose(place.incarnation, "another process has taken its place", dead);
+    }
+  }
+  Member& member = state.members.roster.Add(from, join);
+  if (index.has_value()) member.index = *index;
+  state.losses.Watch();
+}
 
-void Joining::OnJoin(ConnectionId from, const wire::Join& join) {
-  Member* here = parts_.roster.At(from);
+void Refuse(const CoordinatorState& state, ConnectionId id, const std::string& text) {
+  state.around.driver.Send(
+      id, wire::Refused{StatusCode::kRefused, "the job refused this process: " + text});
+  state.around.driver.Disconnect(id);
+}
+
+}  // namespace
+
+void OnJoin(CoordinatorState& state, ConnectionId from, const wire::Join& join) {
+  Member* here = state.members.roster.At(from);
   if (here != nullptr && here->presence != Presence::kLeft) {
-    return Refuse(from, "it has joined already");
+    return Refuse(state, from, "it has joined already");
   }
   // Its earlier connection is not closed yet.
-  const Member* earlier = parts_.roster.Find(join.incarnation);
+  const Member* earlier = state.members.roster.Find(join.incarnation);
   if (earlier != nullptr) {
     ConnectionId old = earlier->connection;
-    parts_.roster.Remove(old);
-    if (old != from) parts_.driver.Disconnect(old);
+    state.members.roster.Remove(old);
+    if (old != from) state.around.driver.Disconnect(old);
   }
-  parts_.roster.Remove(from);
-  if (parts_.views.IsRecovering()) {  // judged when it is known what there is to join
-    parts_.roster.Add(from, join);
-    return parts_.driver.Send(from, wire::Query{parts_.views.term()});
+  state.members.roster.Remove(from);
+  if (state.views.IsRecovering()) {  // judged when it is known what there is to join
+    state.members.roster.Add(from, join);
+    return state.around.driver.Send(from, wire::Query{state.views.term()});
   }
-  if (IsIn(parts_.views.in_force(), join.incarnation)) {  // it was let in and never heard of it
-    Member& member = parts_.roster.Add(from, join);
-    parts_.suspicions.Back(join.incarnation, parts_.clock.now());
-    parts_.notices.Settle(member);
-    return parts_.names.TakeKnown(join.incarnation, parts_.views.in_force());  // nothing
+  if (IsIn(state.views.in_force(), join.incarnation)) {  // it was let in and never heard of it
+    Member& member = state.members.roster.Add(from, join);
+    state.members.suspicions.Back(join.incarnation, state.around.clock.now());
+    state.notices.Settle(member);
+    return state.names.TakeKnown(join.incarnation, state.views.in_force());  // nothing
   }
-  std::optional<std::string> reason =
-      check_.ReasonAgainst(join, parts_.gathering.worker_count(), !parts_.gathering.IsOn());
-  if (!reason.has_value()) return Accept(from, join);
+  std::optional<std::string> reason = ReasonAgainst(state, join);
+  if (!reason.has_value()) return Accept(state, from, join);
   std::string who = WordFor(join.role);
   if (join.rank >= 0) who += " " + std::to_string(join.rank);
   std::string process = " (process " + std::to_string(join.process) + " on " + join.node + ")";
-  parts_.gathering.NoteRefusal({who + process, who + " on " + join.node, *reason, true});
-  Refuse(from, *reason);
+  state.gathering.NoteRefusal({who + process, who + " on " + join.node, *reason, true});
+  Refuse(state, from, *reason);
 }
 
-void Joining::Accept(ConnectionId from, const wire::Join& join) {
-  bool worker = join.role == Role::kWorker;
-  if (worker) parts_.gathering.OnWorker(join);
-  std::optional<uint32_t> index;
-  if (!worker && parts_.views.in_force().epoch > 0) {
-    const wire::ServerInfo place = *check_.PlaceFor(join);
-    index = place.index;
-    bool dead = JoinCheck::IsSuccessor(join, place);
-    if (place.alive) {
-      parts_.losses.Lose(place.incarnation, "another process has taken its place", dead);
-    }
-  }
-  Member& member = parts_.roster.Add(from, join);
-  if (index.has_value()) member.index = *index;
-  parts_.losses.Watch();
-}
-
-void Joining::Refuse(ConnectionId id, const std::string& text) {
-  parts_.driver.Send(id,
-                     wire::Refused{StatusCode::kRefused, "the job refused this process: " + text});
-  parts_.driver.Disconnect(id);
-}
-
-void Joining::JudgeAllWhoWait() {
+void JudgeAllWhoWait(CoordinatorState& state) {
   std::vector<std::pair<ConnectionId, wire::Join>> waiting;
-  for (const auto& [id, member] : parts_.roster.all()) {
+  for (const auto& [id, member] : state.members.roster.all()) {
     if (member.presence == Presence::kWaiting) waiting.emplace_back(id, member.join);
   }
-  for (const auto& [id, join] : waiting) parts_.roster.Remove(id);
-  for (const auto& [id, join] : waiting) OnJoin(id, join);
+  for (const auto& [id, join] : waiting) state.members.roster.Remove(id);
+  for (const auto& [id, join] : waiting) OnJoin(state, id, join);
 }
 
 }  // namespace byteps::protocol

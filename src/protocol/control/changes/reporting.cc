@@ -3,118 +3,120 @@
 #include <algorithm>
 #include <optional>
 
+#include "src/protocol/control/changes/joining.h"
+
 namespace byteps::protocol {
+namespace {
 
-void Reporting::OnReport(ConnectionId from, const wire::Report& report) {
-  Views& views = parts_.views;
-  if (views.TellsOfAnotherJob(report)) return SendAway(from, report);
-  bool superseded = report.term > views.term();
-  uint32_t present = views.in_force().generation;
-  for (const auto& [to, go_on] :
-       parts_.syncs.Pass(report.committed.generation, report.syncs, present)) {
-    const Member* member = parts_.roster.Find(to);
-    if (member != nullptr) parts_.driver.Send(member->connection, go_on);
-  }
-  if (views.IsRecovering()) {
-    if (superseded || views.CountsAlike(report.term)) Recover(report.term);
-    return OnReportInRecovery(from, report);
-  }
-  if (views.TellsNothing(report)) {
-    bool before_the_first = views.in_force().epoch == 0;
-    if (superseded && before_the_first) views.DropProposal(report.term);
-    if (superseded && !before_the_first) Recover(report.term);
-    if (parts_.roster.At(from) == nullptr) parts_.joining.OnJoin(from, report.self);
-    return;
-  }
-  if (superseded || views.TellsMore(report)) {
-    Recover(report.term);
-    return OnReportInRecovery(from, report);
-  }
-  parts_.names.OnReport(from, report, false);
-  Member* member = Rebind(from, report);
-  if (member != nullptr) BringUpToDate(*member, report);
-}
-
-void Reporting::Recover(uint64_t heard) {
-  parts_.suspicions.ForgetAllBut({});
-  parts_.views.Recover(heard);
+void Recover(CoordinatorState& state, uint64_t heard) {
+  state.members.suspicions.ForgetAllBut({});
+  state.views.Recover(heard);
 }
 
 // It belongs to a job that has lost its quorum before this one began, slept through that, and finds
 // another job at the same address. A view without it tells it that it is out.
-void Reporting::SendAway(ConnectionId from, const wire::Report& report) {
-  uint64_t term = std::max(parts_.views.term(), report.term);
-  parts_.driver.Send(from, wire::Commit{term, parts_.views.in_force()});
-  parts_.driver.Disconnect(from);
-  parts_.roster.Remove(from);
+void SendAway(CoordinatorState& state, ConnectionId from, const wire::Report& report) {
+  uint64_t term = std::max(state.views.term(), report.term);
+  state.around.driver.Send(from, wire::Commit{term, state.views.in_force()});
+  state.around.driver.Disconnect(from);
+  state.members.roster.Remove(from);
 }
 
-void Reporting::OnReportInRecovery(ConnectionId from, const wire::Report& report) {
-  parts_.names.OnReport(from, report, true);
-  parts_.views.OnReport(*Rebind(from, report), report);
+// Of one that was not connected; none: the others went on without it.
+std::optional<Presence> PresenceOf(const CoordinatorState& state, const wire::Report& report) {
+  uint64_t incarnation = report.self.incarnation;
+  if (state.views.IsRecovering()) {
+    bool nothing = report.committed.epoch == 0 && report.promised.epoch == 0;
+    return nothing ? Presence::kWaiting : Presence::kIn;
+  }
+  if (IsIn(state.views.in_force(), incarnation)) return Presence::kIn;
+  if (state.views.IsProposed(incarnation)) return Presence::kWaiting;
+  if (HasLeft(state.views.in_force(), incarnation)) return Presence::kLeft;
+  return std::nullopt;
 }
 
 // The member that reports, under the connection over which it does. Null: it is no member, and has
 // been told so; never while it is asked what was decided.
-Member* Reporting::Rebind(ConnectionId from, const wire::Report& report) {
+Member* Rebind(CoordinatorState& state, ConnectionId from, const wire::Report& report) {
   uint64_t incarnation = report.self.incarnation;
-  parts_.suspicions.Back(incarnation, parts_.clock.now());
-  Member* member = parts_.roster.Find(incarnation);
+  state.members.suspicions.Back(incarnation, state.around.clock.now());
+  Member* member = state.members.roster.Find(incarnation);
   if (member != nullptr && member->connection == from) return member;
-  parts_.syncs.Forget(incarnation);  // it says so again, and what it waits for
-  parts_.names.ForgetWaits([&](uint64_t one) { return one == incarnation; });
+  state.syncs.Forget(incarnation);  // it says so again, and what it waits for
+  state.names.ForgetWaits([&](uint64_t one) { return one == incarnation; });
   std::optional<Presence> presence;
   if (member != nullptr) {
     presence = member->presence;
     ConnectionId old = member->connection;
-    parts_.roster.Remove(old);
-    parts_.driver.Disconnect(old);
+    state.members.roster.Remove(old);
+    state.around.driver.Disconnect(old);
   } else {
-    presence = PresenceOf(report);
+    presence = PresenceOf(state, report);
   }
-  parts_.roster.Remove(from);
-  Member& fresh = parts_.roster.Add(from, report.self);
+  state.members.roster.Remove(from);
+  Member& fresh = state.members.roster.Add(from, report.self);
   fresh.presence = presence.value_or(Presence::kIn);
-  parts_.notices.TakePlace(fresh);
+  state.notices.TakePlace(fresh);
   if (presence.has_value()) return &fresh;
-  parts_.notices.TellOut(fresh);
+  state.notices.TellOut(fresh);
   return nullptr;
 }
 
-// Of one that was not connected; none: the others went on without it.
-std::optional<Presence> Reporting::PresenceOf(const wire::Report& report) const {
-  uint64_t incarnation = report.self.incarnation;
-  if (parts_.views.IsRecovering()) {
-    bool nothing = report.committed.epoch == 0 && report.promised.epoch == 0;
-    return nothing ? Presence::kWaiting : Presence::kIn;
-  }
-  if (IsIn(parts_.views.in_force(), incarnation)) return Presence::kIn;
-  if (parts_.views.IsProposed(incarnation)) return Presence::kWaiting;
-  if (HasLeft(parts_.views.in_force(), incarnation)) return Presence::kLeft;
-  return std::nullopt;
+void OnReportInRecovery(CoordinatorState& state, ConnectionId from, const wire::Report& report) {
+  state.names.OnReport(from, report, true);
+  state.views.OnReport(*Rebind(state, from, report), report);
 }
 
-void Reporting::BringUpToDate(const Member& member, const wire::Report& report) {
+void BringUpToDate(CoordinatorState& state, const Member& member, const wire::Report& report) {
   if (member.presence == Presence::kLeft) {
-    return parts_.driver.Send(member.connection, wire::Leave{});
+    return state.around.driver.Send(member.connection, wire::Leave{});
   }
-  parts_.views.SendProposal(member);
+  state.views.SendProposal(member);
   if (member.presence != Presence::kIn) return;
-  const wire::View& view = parts_.views.in_force();
-  if (report.committed.epoch < view.epoch || report.term < parts_.views.term()) {
-    parts_.driver.Send(member.connection, wire::Commit{parts_.views.term(), view});
+  const wire::View& view = state.views.in_force();
+  if (report.committed.epoch < view.epoch || report.term < state.views.term()) {
+    state.around.driver.Send(member.connection, wire::Commit{state.views.term(), view});
   }
-  parts_.names.BringUpToDate(member);
-  parts_.names.TakeKnown(member.incarnation(), view);
+  state.names.BringUpToDate(member);
+  state.names.TakeKnown(member.incarnation(), view);
 }
 
-void Reporting::TellIfLeftBehind(ConnectionId from, const wire::Report& report) {
+}  // namespace
+
+void OnReport(CoordinatorState& state, ConnectionId from, const wire::Report& report) {
+  Views& views = state.views;
+  if (views.TellsOfAnotherJob(report)) return SendAway(state, from, report);
+  bool superseded = report.term > views.term();
+  uint32_t present = views.in_force().generation;
+  SendAnswers(state, state.syncs.Pass(report.committed.generation, report.syncs, present));
+  if (views.IsRecovering()) {
+    if (superseded || views.CountsAlike(report.term)) Recover(state, report.term);
+    return OnReportInRecovery(state, from, report);
+  }
+  if (views.TellsNothing(report)) {
+    bool before_the_first = views.in_force().epoch == 0;
+    if (superseded && before_the_first) views.DropProposal(report.term);
+    if (superseded && !before_the_first) Recover(state, report.term);
+    if (state.members.roster.At(from) == nullptr) OnJoin(state, from, report.self);
+    return;
+  }
+  if (superseded || views.TellsMore(report)) {
+    Recover(state, report.term);
+    return OnReportInRecovery(state, from, report);
+  }
+  state.names.OnReport(from, report, false);
+  Member* member = Rebind(state, from, report);
+  if (member != nullptr) BringUpToDate(state, *member, report);
+}
+
+void TellIfLeftBehind(const CoordinatorState& state, ConnectionId from,
+                      const wire::Report& report) {
   uint64_t incarnation = report.self.incarnation;
-  const wire::View& view = parts_.views.in_force();
+  const wire::View& view = state.views.in_force();
   bool is_out = !IsIn(view, incarnation) && !HasLeft(view, incarnation);
   if (report.self.role != Role::kWorker || !is_out) return;
   // One that has never been let in ignores it.
-  parts_.driver.Send(from, wire::Commit{std::max(parts_.views.term(), report.term), view});
+  state.around.driver.Send(from, wire::Commit{std::max(state.views.term(), report.term), view});
 }
 
 }  // namespace byteps::protocol

@@ -18,31 +18,31 @@ class ReportingTest : public PartsTest {
 
 TEST_F(ReportingTest, AMemberIsBroughtUpToDateOverItsNewConnection) {
   BringIntoForce(JobView(3, 2, 1));
-  reporting.OnReport(50, ReportOf(2, 2, views.term()));
+  OnReport(state, 50, ReportOf(2, 2, views.term()));
   EXPECT_EQ(roster.Find(2)->connection, 50u);
   EXPECT_EQ(To<wire::Commit>(50).size(), 1u);
-  reporting.OnReport(51, ReportOf(2, 3, views.term()));
+  OnReport(state, 51, ReportOf(2, 3, views.term()));
   EXPECT_TRUE(To<wire::Commit>(51).empty()) << "it has this view";
 }
 
 TEST_F(ReportingTest, WhoIsOutIsToldSoAndCutOff) {
   BringIntoForce(JobView(3, 2, 1));
-  reporting.OnReport(50, ReportOf(9, 2, views.term()));
+  OnReport(state, 50, ReportOf(9, 2, views.term()));
   EXPECT_EQ(To<wire::Commit>(50).size(), 1u);
   EXPECT_EQ(driver.disconnected, std::vector<ConnectionId>{50});
 }
 
 TEST_F(ReportingTest, ANewerViewOrAHigherTermIsAskedAbout) {
-  reporting.OnReport(50, ReportOf(1, 2, 7));
+  OnReport(state, 50, ReportOf(1, 2, 7));
   EXPECT_TRUE(views.IsRecovering());
   uint64_t term = views.term();
   EXPECT_EQ(To<wire::Query>(50).back().term, term);
-  reporting.OnReport(50, ReportOf(1, 2, term | 1));
+  OnReport(state, 50, ReportOf(1, 2, term | 1));
   EXPECT_GT(views.term(), term) << "another coordinator counts alike";
 }
 
 TEST_F(ReportingTest, WhoHasNothingToTellJoins) {
-  reporting.OnReport(50, ReportOf(1, 0, views.term()));
+  OnReport(state, 50, ReportOf(1, 0, views.term()));
   EXPECT_EQ(roster.Find(1)->presence, Presence::kWaiting);
 }
 
@@ -50,7 +50,7 @@ TEST_F(ReportingTest, WhoHasLeftMayClose) {
   wire::View view = JobView(3, 2, 1);
   view.workers[1].left = true;
   BringIntoForce(view);
-  reporting.OnReport(50, ReportOf(2, 3, views.term()));
+  OnReport(state, 50, ReportOf(2, 3, views.term()));
   EXPECT_EQ(To<wire::Leave>(50).size(), 1u);
   EXPECT_EQ(roster.Find(2)->presence, Presence::kLeft);
 }
@@ -58,7 +58,7 @@ TEST_F(ReportingTest, WhoHasLeftMayClose) {
 TEST_F(ReportingTest, AMemberThatWasAwayHearsOfTheProposal) {
   BringIntoForce(JobView(3, 2, 1));
   views.Propose(JobView(4, 1, 1));
-  reporting.OnReport(50, ReportOf(2, 3, views.term()));
+  OnReport(state, 50, ReportOf(2, 3, views.term()));
   EXPECT_EQ(To<wire::Propose>(50).size(), 1u);
   EXPECT_EQ(driver.disconnected, std::vector<ConnectionId>{2}) << "its earlier connection";
 }
@@ -69,7 +69,7 @@ TEST_F(ReportingTest, WhoHasPassedASyncPointLetsTheOthersGoOn) {
   syncs.Reach(1, {1, 1});
   wire::Report report = ReportOf(2, 3, views.term());
   report.syncs = 1;
-  reporting.OnReport(50, report);
+  OnReport(state, 50, report);
   ASSERT_EQ(To<wire::GoOn>(1).size(), 1u);
   EXPECT_EQ(To<wire::GoOn>(1)[0], (wire::GoOn{1, 1}));
 }
@@ -79,9 +79,9 @@ TEST_F(ReportingTest, WhatItWaitedForIsForgottenWithItsConnection) {
   BringIntoForce(JobView(3, 2, 1));
   for (uint64_t who : {1, 2}) syncs.Reach(who, {1, 1});
   EXPECT_TRUE(syncs.AllWait(views.in_force(), departures));
-  reporting.OnReport(2, ReportOf(2, 3, views.term()));
+  OnReport(state, 2, ReportOf(2, 3, views.term()));
   EXPECT_TRUE(syncs.AllWait(views.in_force(), departures)) << "the same connection";
-  reporting.OnReport(50, ReportOf(2, 3, views.term()));
+  OnReport(state, 50, ReportOf(2, 3, views.term()));
   EXPECT_FALSE(syncs.AllWait(views.in_force(), departures));
 }
 
@@ -89,13 +89,13 @@ TEST_F(ReportingTest, WhenTheJobIsOverOnlyWhoWasLeftBehindIsToldTheView) {
   wire::View view = JobView(3, 2, 1);
   view.workers[1].left = true;
   BringIntoForce(view);
-  reporting.TellIfLeftBehind(50, ReportOf(9, 2, views.term() + 5));
+  TellIfLeftBehind(state, 50, ReportOf(9, 2, views.term() + 5));
   ASSERT_EQ(To<wire::Commit>(50).size(), 1u);
   EXPECT_EQ(To<wire::Commit>(50)[0].term, views.term() + 5) << "one that it obeys";
-  for (uint64_t who : {1, 2}) reporting.TellIfLeftBehind(60, ReportOf(who, 2, views.term()));
+  for (uint64_t who : {1, 2}) TellIfLeftBehind(state, 60, ReportOf(who, 2, views.term()));
   wire::Report server = ReportOf(199, 2, views.term());
   server.self.role = Role::kServer;
-  reporting.TellIfLeftBehind(60, server);
+  TellIfLeftBehind(state, 60, server);
   EXPECT_TRUE(To<wire::Commit>(60).empty());
 }
 

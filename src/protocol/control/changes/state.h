@@ -1,5 +1,6 @@
 // The state of a coordinator: its desks, and what they share. A desk takes only the parts of the
-// state that it names.
+// state that it names. The functions of joining.h, join_check.h, reporting.h and succession.h see
+// all of it, because they touch most desks.
 #pragma once
 
 #include "src/protocol/control/changes/comeback.h"

@@ -16,16 +16,15 @@ class SuccessionTest : public PartsTest {
       views.OnPromise(who, {views.term(), views.in_force().epoch + 1});
     }
   }
-  using Step = Succession::Step;
 };
 
 TEST_F(SuccessionTest, ALossMakesAViewWithoutIt) {
-  EXPECT_EQ(succession.Advance(), Step::kNone);
+  EXPECT_EQ(AdvanceViews(state), ViewStep::kNone);
   losses.Lose(2, "it is gone", false);
-  EXPECT_EQ(succession.Advance(), Step::kDone);
-  EXPECT_EQ(succession.Advance(), Step::kNone) << "nobody has promised";
+  EXPECT_EQ(AdvanceViews(state), ViewStep::kDone);
+  EXPECT_EQ(AdvanceViews(state), ViewStep::kNone) << "nobody has promised";
   Promise();
-  EXPECT_EQ(succession.Advance(), Step::kDone);
+  EXPECT_EQ(AdvanceViews(state), ViewStep::kDone);
   EXPECT_EQ(views.in_force().epoch, 2u);
   EXPECT_EQ(views.in_force().workers.size(), 1u);
   EXPECT_TRUE(departures.NobodyGoes());
@@ -33,25 +32,25 @@ TEST_F(SuccessionTest, ALossMakesAViewWithoutIt) {
 
 TEST_F(SuccessionTest, AllAtASyncPointGoOnWhenNobodyWaitsAndLetInWhoDoes) {
   for (uint64_t who : {1, 2}) syncs.Reach(who, {1, 1});
-  EXPECT_EQ(succession.Advance(), Step::kNone);
+  EXPECT_EQ(AdvanceViews(state), ViewStep::kNone);
   EXPECT_EQ(To<wire::GoOn>(1).size(), 1u);
   Add(roster, Role::kWorker, 9, Presence::kWaiting);
   syncs.Reach(1, {1, 2});
-  EXPECT_EQ(succession.Advance(), Step::kNone) << "worker 2 has operations open";
+  EXPECT_EQ(AdvanceViews(state), ViewStep::kNone) << "worker 2 has operations open";
   syncs.Reach(2, {1, 2});
-  EXPECT_EQ(succession.Advance(), Step::kDone);
+  EXPECT_EQ(AdvanceViews(state), ViewStep::kDone);
   Promise();
   views.OnPromise(9, {views.term(), 2});
-  EXPECT_EQ(succession.Advance(), Step::kDone);
+  EXPECT_EQ(AdvanceViews(state), ViewStep::kDone);
   EXPECT_EQ(views.in_force().generation, 2u);
   EXPECT_EQ(views.in_force().workers.back().slot, 2u);
 }
 
 TEST_F(SuccessionTest, WhenAllHaveLeftItGathersAgain) {
   for (uint64_t who : {1, 2}) departures.Leave(who);
-  EXPECT_EQ(succession.Advance(), Step::kDone);
+  EXPECT_EQ(AdvanceViews(state), ViewStep::kDone);
   Promise();
-  EXPECT_EQ(succession.Advance(), Step::kDone);
+  EXPECT_EQ(AdvanceViews(state), ViewStep::kDone);
   EXPECT_TRUE(gathering.IsOn());
   EXPECT_EQ(roster.Find(1)->presence, Presence::kLeft);
 }
@@ -65,16 +64,16 @@ TEST_F(SuccessionTest, AnInheritedViewIsRenewedBeforeAnybodyGoesOn) {
     report.self = JoinOf(Role::kWorker, who);
     views.OnReport(*roster.Find(who), report);
   }
-  EXPECT_EQ(succession.Advance(), Step::kFound);
+  EXPECT_EQ(AdvanceViews(state), ViewStep::kFound);
   ASSERT_TRUE(views.IsInherited());
-  EXPECT_EQ(succession.Advance(), Step::kNone);
+  EXPECT_EQ(AdvanceViews(state), ViewStep::kNone);
   for (uint64_t who : {1, 2}) syncs.Reach(who, {1, 1});
-  EXPECT_EQ(succession.Advance(), Step::kDone) << "a promise not heard of may let workers in";
+  EXPECT_EQ(AdvanceViews(state), ViewStep::kDone) << "a promise not heard of may let workers in";
   EXPECT_TRUE(To<wire::GoOn>(1).empty());
   Promise();
-  EXPECT_EQ(succession.Advance(), Step::kDone);
+  EXPECT_EQ(AdvanceViews(state), ViewStep::kDone);
   EXPECT_EQ(views.in_force().epoch, 4u);
-  EXPECT_EQ(succession.Advance(), Step::kNone);
+  EXPECT_EQ(AdvanceViews(state), ViewStep::kNone);
   EXPECT_EQ(To<wire::GoOn>(1).size(), 1u);
 }
 
@@ -83,7 +82,7 @@ TEST_F(SuccessionTest, AContributorThatLacksAProcessIsNotLetIn) {
   one.join.contributor = "node";
   one.join.contributor_size = 2;
   for (uint64_t who : {1, 2}) syncs.Reach(who, {1, 1});
-  EXPECT_EQ(succession.Advance(), Step::kNone);
+  EXPECT_EQ(AdvanceViews(state), ViewStep::kNone);
   EXPECT_EQ(To<wire::GoOn>(1).size(), 1u) << "nobody waits for who cannot be let in";
   EXPECT_FALSE(views.IsChanging());
 }
@@ -92,10 +91,10 @@ TEST_F(SuccessionTest, AServerThatWaitsTakesItsPlaceAndLearnsWhatHasFailed) {
   losses.Lose(101, "it is gone", true);
   Member& fresh = Add(roster, Role::kServer, 201, Presence::kWaiting);
   fresh.index = 0;
-  EXPECT_EQ(succession.Advance(), Step::kDone);
+  EXPECT_EQ(AdvanceViews(state), ViewStep::kDone);
   Promise();
   views.OnPromise(201, {views.term(), 2});
-  EXPECT_EQ(succession.Advance(), Step::kDone);
+  EXPECT_EQ(AdvanceViews(state), ViewStep::kDone);
   EXPECT_EQ(views.in_force().servers[0].incarnation, 201u);
   EXPECT_EQ(fresh.presence, Presence::kIn);
   EXPECT_EQ(To<wire::Commit>(201).size(), 1u);
@@ -105,11 +104,11 @@ TEST_F(SuccessionTest, AServerThatWaitsTakesItsPlaceAndLearnsWhatHasFailed) {
 TEST_F(SuccessionTest, WhoWentAwayWhileItWasLetInIsWatched) {
   for (uint64_t who : {1, 2}) syncs.Reach(who, {1, 1});
   Add(roster, Role::kWorker, 9, Presence::kWaiting);
-  EXPECT_EQ(succession.Advance(), Step::kDone);
+  EXPECT_EQ(AdvanceViews(state), ViewStep::kDone);
   roster.Remove(9);
   views.Withdraw(9);
   Promise();
-  EXPECT_EQ(succession.Advance(), Step::kDone);
+  EXPECT_EQ(AdvanceViews(state), ViewStep::kDone);
   EXPECT_TRUE(IsIn(views.in_force(), 9));
   EXPECT_TRUE(suspicions.IsAway(9));
 }

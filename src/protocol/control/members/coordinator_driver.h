@@ -17,14 +17,16 @@ class CoordinatorDriver {
  public:
   virtual ~CoordinatorDriver() = default;
   virtual void Send(ConnectionId to, const wire::Message& message) = 0;
-  // Closes once what was sent is out. OnLost for this connection may follow or not.
+  // Closes the connection after everything that was sent is out. OnLost for this connection may
+  // follow or not.
   virtual void Disconnect(ConnectionId id) = 0;
-  // A line for people: who is missing, who was lost.
+  // Shows people a line, for example which members are missing or lost.
   virtual void Report(const std::string& text) = 0;
-  // Who is missing, again and again while the job gathers; and that it has begun.
+  // Says which members are missing, again and again while the job gathers. Begun says that the job
+  // has begun.
   virtual void Waiting(const std::string& who) { Report("waiting: " + who); }
   virtual void Begun() {}
-  // The job is over; comes once. Everybody has been told before.
+  // The job is over. Comes once, after all members have been told.
   virtual void Finish(const Status& how) = 0;
 };
 
@@ -32,7 +34,7 @@ class CoordinatorDriver {
 struct EndedProcess {
   std::string host;
   uint32_t process = 0;
-  std::optional<uint32_t> rank;  // of a worker; nobody starts it again
+  std::optional<uint32_t> rank;  // the rank of a worker; nobody starts it again
 };
 
 }  // namespace byteps::protocol

@@ -5,7 +5,7 @@
 namespace byteps::protocol {
 
 HostMap::HostMap(const wire::View& view, const Roster& roster) {
-  // Who uses more of its host's interfaces knows of more.
+  // A member that uses more of its host's interfaces knows of a faster link.
   auto link_of = [&](uint32_t host, uint64_t incarnation) {
     const Member* member = roster.Find(incarnation);
     if (member == nullptr) return;

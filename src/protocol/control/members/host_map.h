@@ -1,4 +1,4 @@
-// The hosts of a view, as placement sees them: members with one host identity share a link.
+// The hosts of a view, as placement sees them. Members with one host identity share a link.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,15 @@ namespace byteps::protocol {
 class HostMap {
  public:
   HostMap() = default;
-  // Links are those that were declared, in Mbit/s; 0: it was not.
+  // Takes the links that members declared, in Mbit/s; 0: the member declared none.
   HostMap(const wire::View& view, const Roster& roster);
 
   const std::vector<plan::Host>& hosts() const { return hosts_; }
-  // By server, in the order of the view.
+  // The site of each server, in the order of the view.
   const std::vector<plan::ServerSite>& sites() const { return sites_; }
-  // The host of this worker, by incarnation.
+  // Returns the host of this worker, by incarnation.
   std::optional<uint32_t> OfWorker(uint64_t incarnation) const;
-  // The host of the server that has this shard.
+  // Returns the host of the server that has this shard.
   std::optional<uint32_t> OfShard(ShardId shard) const;
 
  private:

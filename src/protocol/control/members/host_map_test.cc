@@ -1,4 +1,4 @@
-// What placement sees of a job: hosts with one link each, contributors and servers.
+// Placement sees a job as hosts with one link each, contributors and servers.
 #include "src/protocol/control/members/host_map.h"
 
 #include <string>
@@ -55,7 +55,8 @@ TEST(HostMapTest, CountsContributorsAndNotRanks) {
   EXPECT_EQ(ranks.hosts()[2].workers, 1u);
 }
 
-// t = 2 n (n - 1) / ((n^2 + k n - 2 k) B) for n machines with a server each and k servers alone.
+// The closed form for n machines with a server each and k servers alone: t = 2 n (n - 1) / ((n^2 +
+// k n - 2 k) B).
 TEST(HostMapTest, TheSplitOfMachinesIsTheClosedForm) {
   auto shares = plan::ComputeShares(HostMap(Machines(true), Roster()).hosts());
   ASSERT_TRUE(shares.ok());

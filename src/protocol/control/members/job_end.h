@@ -1,5 +1,6 @@
-// Whether the job is over, and how it ended. Everybody who is connected is told once.
-// One thread; no I/O: what is to be sent goes through the driver.
+// The end of the job: is the job over, and how did it end? Tells each connected member once.
+//
+// One thread; no I/O: the driver sends.
 #pragma once
 
 #include <string>
@@ -16,12 +17,12 @@ class JobEnd {
   JobEnd(CoordinatorDriver& driver, const Roster& roster) : driver_(driver), roster_(roster) {}
 
   bool IsOver() const { return over_; }
-  // For who comes later. REQUIRES: IsOver().
+  // The message for a process that comes later. REQUIRES: IsOver().
   const wire::JobOver& message() const { return message_; }
 
-  // With an error; only the first end counts.
+  // Ends the job with an error. Only the first end counts.
   void End(const Status& why);
-  // As it should; `text` says why now.
+  // Ends the job in order; `text` says why now.
   void EndInOrder(const std::string& text);
 
  private:

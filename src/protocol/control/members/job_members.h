@@ -1,4 +1,4 @@
-// What the coordinator knows of the processes of a job.
+// Everything that the coordinator knows of the processes of a job.
 #pragma once
 
 #include "src/base/time.h"
@@ -10,9 +10,9 @@
 namespace byteps::protocol {
 
 // Four values that belong together. A desk that only reads them takes them as const. A desk that
-// changes some of them says in its header which.
+// changes some of them names these in its header.
 struct JobMembers {
-  // `grace`: how long a closed connection may take to come back.
+  // `grace`: the time in which a closed connection may come back.
   explicit JobMembers(Duration grace) : suspicions(grace) {}
 
   Roster roster;          // processes that are connected

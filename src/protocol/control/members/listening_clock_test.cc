@@ -7,7 +7,7 @@ namespace {
 
 constexpr Duration kStep = milliseconds(25);
 
-// What is due is far away.
+// Calls the clock. The thing that its owner waits for is far away.
 void CallAt(ListeningClock& clock, Time outside) {
   clock.Advance(outside);
   clock.WaitFor(clock.now() + seconds(100));

@@ -1,5 +1,7 @@
-// Processes that a launcher has seen end. It may say so before the process has joined, and of one
-// that never does, so what it said is kept until a view shows whether it was a member.
+// The processes that a launcher has seen end. A launcher may tell of an end before the process has
+// joined, and of a process that never joins. So its word is kept until a view shows whether the
+// process was a member.
+//
 // A value without I/O.
 #pragma once
 
@@ -23,18 +25,18 @@ class ProcessEnds {
 
   void Add(const EndedProcess& ended);
 
-  // The members of `view`, dead or alive in it, whose processes have ended. `keep`: a newer view
-  // may be found, so all are looked for again then; else they are forgotten.
+  // Returns the members of `view`, dead or alive in it, whose processes have ended. `keep`: a newer
+  // view may be found, so the next call looks for all ends again. Otherwise the ends are forgotten.
   std::vector<End> Take(const wire::View& view, bool keep);
 
-  // Of workers that have ended: nobody starts them again.
+  // The ranks of workers that have ended. Nobody starts them again.
   const std::set<uint32_t>& ranks() const { return ranks_; }
-  // How many of the ranks below `worker_count` nobody need wait for: their processes have ended,
-  // and no worker that is here has asked for them.
+  // Counts the ranks below `worker_count` that nobody need wait for: their processes have ended,
+  // and no worker that is here has asked for such a rank.
   uint32_t CountAbsent(const Roster& roster, uint32_t worker_count) const;
 
  private:
-  std::vector<EndedProcess> ended_;  // not yet looked for
+  std::vector<EndedProcess> ended_;  // ends that no view has shown yet
   std::set<uint32_t> ranks_;
 };
 

@@ -14,7 +14,7 @@ struct Votes {
 };
 
 struct Place {
-  uint64_t number = 0;  // of a contributor, then of a server
+  uint64_t number = 0;  // the slot of a contributor; servers come after all slots
   Voter member;
 };
 

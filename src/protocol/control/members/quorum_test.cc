@@ -113,7 +113,7 @@ Incarnations AnyOf(const std::vector<Voter>& voters) {
   return some;
 }
 
-// What the whole protocol rests on: of any two that are enough one is in both.
+// The whole protocol rests on this: any two sets of voters that are enough have a voter in common.
 RC_GTEST_PROP(QuorumTest, AnyTwoMeet, ()) {
   const wire::View view = AnyView();
   const std::vector<Voter> voters = VotersOf(view);
@@ -129,7 +129,8 @@ RC_GTEST_PROP(QuorumTest, AnyTwoMeet, ()) {
   RC_ASSERT(!(IsWriteQuorum(view, one, {}) && IsWriteQuorum(view, rest, {})));
   RC_ASSERT(!(IsWriteQuorum(view, one, {}) && IsReadQuorum(view, rest)));
   RC_ASSERT(voters.empty() || IsWriteQuorum(view, one, {}) || IsWriteQuorum(view, rest, {}));
-  // The same among those who are not proven dead; and one more promise never takes a quorum away.
+  // The same holds among the voters that are not proven dead, and one more promise never takes a
+  // quorum away.
   const Incarnations dead = AnyOf(voters);
   RC_ASSERT(!(IsWriteQuorum(view, one, dead) && IsWriteQuorum(view, rest, dead)));
   Incarnations more = one;

@@ -1,5 +1,5 @@
-// Who is connected to the coordinator, as what. Finds a member by its connection, by its
-// incarnation, or by its place.
+// The processes that are connected to the coordinator, each with its role. Finds a member by its
+// connection or by its incarnation.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace byteps::protocol {
 
-// Rises in the order in which connections were accepted.
+// A later connection has a higher number.
 using ConnectionId = uint64_t;
 
 enum class Presence : uint8_t {
@@ -41,23 +41,25 @@ class Roster {
   Member& Add(ConnectionId connection, const wire::Join& join);
   void Remove(ConnectionId connection);
 
-  // This process has come over a later connection already; what it says over this one is old.
+  // Returns whether this process has already come over a later connection. Its words over this one
+  // are old then.
   bool IsOld(ConnectionId connection, uint64_t incarnation) const;
 
   Member* At(ConnectionId connection);
   Member* Find(uint64_t incarnation);
   const Member* Find(uint64_t incarnation) const;
 
-  // Neither left nor, if asked so, outside the view.
+  // Counts the members of this role that have not left. `in_view_only`: counts only members of the
+  // view in force.
   uint32_t Count(Role role, bool in_view_only) const;
 
-  // Anybody of this role who has joined and is in no view yet.
+  // Returns whether a process of this role has joined and is in no view yet.
   bool AnyWaits(Role role) const;
 
-  // Members that did not ask for a number get the lowest free ones, in order of arrival.
+  // Gives members that did not ask for a number the lowest free ones, in order of arrival.
   void GiveIndices();
-  // And give them back, while they wait. `servers_too`: not where they were given places of dead
-  // ones.
+  // Takes the numbers of waiting members back. `servers_too` is false if waiting servers have the
+  // places of dead servers: they keep these.
   void TakeBackIndices(bool servers_too);
 
   Members& all() { return members_; }
@@ -66,16 +68,17 @@ class Roster {
  private:
   Members members_;
   std::unordered_map<uint64_t, ConnectionId> connection_of_;
-  std::unordered_map<uint64_t, ConnectionId> latest_of_;  // also of those that are gone
+  std::unordered_map<uint64_t, ConnectionId> latest_of_;  // of all processes that ever came
 };
 
-// Workers cut tensors into pieces, so it is their word that counts: the first one's.
+// Returns the largest piece that the first worker asks for. Workers cut tensors into pieces, so
+// only their word counts.
 std::optional<uint32_t> PieceBytesMaxOf(const Roster& roster);
-// What a worker that has not left has said when it came; null: there is none. What must be equal
-// for all workers is compared with it.
+// Returns the join message of a worker that has not left; null: there is none. The join check
+// compares everything with it that must be equal for all workers.
 const wire::Join* JoinOfAWorker(const Roster& roster);
 
-// "worker 1 (process 42 on node)"
+// Returns for example "worker 1 (process 42 on node)".
 std::string NameOf(const Member& member);
 const char* WordFor(Role role);
 

@@ -70,7 +70,7 @@ TEST(RosterTest, IndicesAreGivenBackByWhoWaitsAndDidNotAskForThem) {
   EXPECT_EQ(roster.Find(101)->index, kNoSlot);
 }
 
-// Whoever asked for which number.
+// Holds for any numbers that the processes asked for.
 RC_GTEST_PROP(RosterTest, EverybodyGetsANumberOfItsOwnAndNoneIsSkipped, ()) {
   Roster roster;
   std::set<uint32_t> asked;

@@ -5,10 +5,11 @@
 namespace byteps::protocol {
 namespace {
 
-// Of its own link by the coordinator. A switch that starts anew takes seconds; members look for the
-// coordinator for thirty.
+// The coordinator doubts its own link for this long at most. A switch that restarts takes seconds;
+// members look for the coordinator for thirty.
 constexpr Duration kDoubtMax = seconds(12);
-// What was held up on the way comes at different times, the later the longer the cut was.
+// Words that were held up on the way come at different times. The longer the cut was, the later
+// they come.
 constexpr Duration kHoldMin = seconds(1);
 constexpr Duration kHoldMax = seconds(4);
 
@@ -61,7 +62,8 @@ void Suspicions::CutOff(uint64_t who, const std::string& why) {
   if (found->second.parties.empty()) found->second.why = why;
 }
 
-// Then it was something between them and the coordinator, most likely.
+// If the connections of several companies close at one moment, the cause most likely lies between
+// them and the coordinator.
 void Suspicions::LookForCompany(Watched& one, Time now) {
   one.went = now;
   one.in_company = false;
@@ -119,7 +121,7 @@ std::optional<Time> Suspicions::NextDue() const {
 }
 
 bool Suspicions::MostAreSilent(Time now) const {
-  std::map<uint64_t, bool> silent;  // by company: all of it
+  std::map<uint64_t, bool> silent;  // by company: whether all of it is silent
   for (const auto& [who, one] : watched_) {
     bool is = one.silence_max > Duration::zero() && one.heard + one.silence_max / 2 <= now;
     bool& all = silent.try_emplace(one.company, true).first->second;
@@ -130,7 +132,7 @@ bool Suspicions::MostAreSilent(Time now) const {
   return 2 * static_cast<size_t>(count) > silent.size();
 }
 
-// Silence counts again only a while after most have been heard.
+// Silence counts again a while after the coordinator has heard most members.
 void Suspicions::DoubtOwnLink(Time now) {
   if (!MostAreSilent(now)) {
     if (now >= held_until_) doubted_since_.reset();

@@ -1,18 +1,20 @@
-// When a member counts as lost. Suspicion may be wrong at any time; safety never depends on it.
+// Decides when a member counts as lost. Suspicion may be wrong at any time; safety never depends on
+// it. A member is lost in these cases:
 //
 //   * Its connection to the coordinator closed, and the launcher saw its process end: at once.
-//   * That connection and one to another member closed: almost at once, if it is the only one.
-//     Processes of one contributor count as one here and below: what kills a machine closes the
-//     connections of all of them.
-//   * One of these, or several members at the same moment, as when something between them resets
-//     all connections: when it is not back, or stays silent, for the grace.
-//   * A connection over which nothing came through any more says nothing of the process behind it:
-//     only silence counts.
-//   * It has been silent for its limit, and most others have not. If they have, the coordinator's
-//     own link is doubted: for up to twelve seconds only an end that the launcher saw counts.
-//     Nothing is lost by that, as most must agree to a view without it.
+//   * Its connection to the coordinator and one to another member closed, and no other member went:
+//     almost at once. Processes of one contributor count as one here and below, because the end of
+//     a machine closes the connections of all of them.
+//   * Only one of these connections closed, or several members went at the same moment, as when
+//     something between them resets all connections: if the member is not back within the grace,
+//     or stays silent for the grace.
+//   * Nothing came through its connection any more. This says nothing of the process behind the
+//     connection, so only silence counts.
+//   * It has been silent for its limit, and most others have not. If most others are silent, too,
+//     the coordinator doubts its own link: for up to twelve seconds only an end that the launcher
+//     saw counts. Nothing is lost by that, because most members must agree to a view without it.
 //
-// Time is that in which the coordinator listened (listening_clock.h).
+// Only the time counts in which the coordinator listened (listening_clock.h).
 //
 // A value without I/O; members are known by incarnation.
 #pragma once
@@ -37,40 +39,43 @@ class Suspicions {
   struct Loss {
     uint64_t who = 0;
     std::string why;
-    bool exited = false;  // the launcher said so: proven dead
+    bool exited = false;  // the launcher saw the process end: proven dead
   };
 
   explicit Suspicions(Duration grace) : grace_(grace), settle_(grace / 20) {}
 
-  // Watches `who` from now on, if it is not watched already. Those with the same `company` count as
-  // one when it is asked how many are silent or went. `silence_max` 0: silence is no reason.
+  // Watches `who` from now on, if `who` is not watched already. When silent members and members
+  // that went are counted, members with the same `company` count as one. `silence_max` 0: silence
+  // is no reason.
   void Watch(uint64_t who, uint64_t company, Duration silence_max, Time now);
   void Forget(uint64_t who) { watched_.erase(who); }
   void ForgetAllBut(const std::set<uint64_t>& these);
 
-  // It said something: what others saw before does not count any more.
+  // Notes that the member has said something. Closed connections that others saw before do not
+  // count any more.
   void Heard(uint64_t who, Time now);
-  // It is connected again.
+  // Notes that the member is connected again.
   void Back(uint64_t who, Time now);
-  // `party` saw its connection close.
+  // Notes that `party` saw its connection to the member close.
   void Closed(uint64_t who, uint64_t party, const std::string& why, Time now);
-  // Its connection to the coordinator carried nothing any more and is closed.
+  // Notes that the member's connection to the coordinator carried nothing any more and is closed.
   void CutOff(uint64_t who, const std::string& why);
-  // The launcher said that a process in its place has ended; believed when its connection closes.
+  // Notes that a process in the member's place has ended, by the launcher's word. This is believed
+  // when the member's connection closes.
   void HintExit(uint64_t who, Time now);
-  // Its connection to the coordinator is closed.
+  // Returns whether the member's connection to the coordinator is closed.
   bool IsAway(uint64_t who) const;
   bool IsAnyAway() const;
-  // When it was heard last; none: it is not watched.
+  // Returns when the member was heard last; none: it is not watched.
   std::optional<Time> HeardAt(uint64_t who) const;
-  // Because nothing came through.
+  // Returns whether the connection was closed because it carried nothing.
   bool IsCutOff(uint64_t who) const;
 
-  // Most are silent, or were a moment ago.
+  // Returns whether most members are silent, or were a moment ago.
   bool DoubtsOwnLink() const { return doubted_since_.has_value(); }
 
   std::optional<Time> NextDue() const;
-  // Who is lost now; each is forgotten.
+  // Returns the members that are lost now, and forgets them.
   std::vector<Loss> Judge(Time now);
 
  private:
@@ -83,13 +88,13 @@ class Suspicions {
       return parties.contains(kOwnConnection) && (parties.size() >= 2 || exit_hint);
     }
 
-    std::set<uint64_t> parties;  // who saw a connection to it close
-    Time closed{};               // when the first of them did
+    std::set<uint64_t> parties;  // the members that saw a connection to it close
+    Time closed{};               // when the first party saw that
     std::string why;
     bool exit_hint = false;
     bool cut_off = false;
-    std::optional<Time> went;  // when its connection to the coordinator closed the last time
-    bool in_company = false;   // another one's closed at that moment
+    std::optional<Time> went;  // when its connection to the coordinator closed last
+    bool in_company = false;   // the connection of another company closed at that moment, too
   };
   void LookForCompany(Watched& one, Time now);
   bool MostAreSilent(Time now) const;
@@ -97,10 +102,10 @@ class Suspicions {
   std::optional<Time> DueOf(const Watched& one) const;
 
   Duration grace_;
-  Duration settle_;  // in which connections that are reset together are seen to close
+  Duration settle_;  // connections that are reset together close within this time
   std::map<uint64_t, Watched> watched_;
-  std::optional<Time> doubted_since_;  // the own link
-  Time held_until_{};                  // until then nothing but a seen end counts
+  std::optional<Time> doubted_since_;  // since when the coordinator doubts its own link
+  Time held_until_{};                  // until then only an end that the launcher saw counts
 };
 
 }  // namespace byteps::protocol

@@ -8,8 +8,8 @@
 namespace byteps::protocol {
 namespace {
 
-// Members 1 to 5, each a company of its own, all heard at 0. What a test does not speak of lives:
-// it is heard whenever anybody is judged.
+// Members 1 to 5, each a company of its own, all heard at 0. A member that a test does not name
+// lives: it is heard at each judgement.
 class SuspicionsTest : public testing::Test {
  protected:
   static constexpr Duration kGrace = milliseconds(100);
@@ -85,7 +85,7 @@ TEST_F(SuspicionsTest, ItsOwnConnectionHereIsTakenBackByANewOneOnly) {
   EXPECT_EQ(Lost(At(121)), Who{}) << "the end that was seen was another one's";
 }
 
-// Something between them and the coordinator has reset both.
+// A device between the members and the coordinator has reset both connections.
 TEST_F(SuspicionsTest, WhoGoesInCompanyHasTheGraceToComeBack) {
   for (uint64_t who : {1, 2}) {
     suspicions.Closed(who, kOwnConnection, "reset", At(10));
@@ -180,8 +180,8 @@ TEST_F(SuspicionsTest, MostThatStaySilentAreLostAfterTwelveSeconds) {
   EXPECT_EQ(Lost(At(12850), {}), (Who{1, 2, 3, 4, 5}));
 }
 
-// Two of three machines' processes that say nothing are most of what is watched, one machine is
-// not.
+// The processes of two of three machines are most of what is watched; the processes of one machine
+// are not.
 TEST(SuspicionsOfContributorsTest, AMachineThatIsSilentIsOneOfThoseThatMayBe) {
   for (bool wrong : {false, true}) {
     Suspicions suspicions(milliseconds(100));

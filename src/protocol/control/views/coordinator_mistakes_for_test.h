@@ -1,6 +1,6 @@
-// Deliberate mistakes of the coordinator, for tests that show that the checks find them. Each one
-// breaks a rule of docs/membership.md by replacing one decision of coordinator_rules.h. Nothing of
-// this is in the library.
+// Deliberate mistakes of the coordinator, for tests that show that the checks find them. Each
+// mistake breaks a rule of docs/membership.md, because it replaces one decision of
+// coordinator_rules.h. The library has nothing of this.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,19 @@ namespace byteps::protocol {
 
 enum class CoordinatorMistake : uint8_t {
   kNone = 0,
-  kAdmitWithoutSync,            // a worker joins although not everybody has reached a sync point
-  kBeginBeside,                 // who tells of a job that runs is taken for a newcomer
-  kIgnorePromised,              // restarted: does not complete a proposal that was promised
-  kDiscountDeadInReading,       // restarted: half of those that are not dead is enough to read
-  kNoQuorum,                    // commits without waiting for promises
-  kReadOnce,                    // restarted: does not read again for the view that it has completed
-  kDiscountDespiteStrict,       // does not count the dead although two coordinators may live
-  kCountOwnStandstill,          // holds time in which it was stopped against the others
-  kAnyProcessVotes,             // a promise of any process is that of its contributor
+  kAdmitWithoutSync,       // a worker joins although not everybody has reached a sync point
+  kBeginBeside,            // takes a member that tells of a running job for a newcomer
+  kIgnorePromised,         // restarted: does not complete a proposal that was promised
+  kDiscountDeadInReading,  // restarted: half of the members that are not dead is enough to read
+  kNoQuorum,               // commits without waiting for promises
+  kReadOnce,               // restarted: does not read again for the view that it has completed
+  kDiscountDespiteStrict,  // does not count the dead although two coordinators may live
+  kCountOwnStandstill,     // holds the time in which it was stopped against the others
+  kAnyProcessVotes,        // takes the promise of any process for that of its contributor
   kContributorOutlivesProcess,  // a contributor goes on without a process that is lost
-  kRebornTakesPlace,            // and a new process takes the place of the lost one in it
+  kRebornTakesPlace,            // also, a new process takes the place of the lost one in it
   kForgetsWhatOneHolds,         // a tensor is forgotten while one rank still uses it
-  kSiblingsAreCompany,  // the processes of one contributor count as many when they go together
+  kSiblingsAreCompany,  // counts the processes of one contributor one by one when they go together
 };
 
 class AdmitsWithoutSync final : public CoordinatorRules {
@@ -100,7 +100,7 @@ class TakesSiblingsForCompany final : public CoordinatorRules {
   uint64_t CompanyOf(const wire::View&, uint64_t member) const override { return member; }
 };
 
-// Rules with this one mistake, and no other.
+// Returns the rules with this one mistake, and no other.
 inline const CoordinatorRules& RulesWith(CoordinatorMistake mistake) {
   static const AdmitsWithoutSync admits_without_sync;
   static const BeginsBeside begins_beside;

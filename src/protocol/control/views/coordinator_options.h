@@ -13,50 +13,54 @@
 namespace byteps::protocol {
 
 struct CoordinatorOptions {
-  // What this process was told; the workers' own word on the number of ranks per machine completes
-  // it: worker_count is a multiple of worker_machines if machines are equal.
+  // The number of worker machines, as this process was told. The workers' own word on the number of
+  // ranks per machine completes it: worker_count is a multiple of worker_machines if machines are
+  // equal.
   uint32_t worker_machines = 1;
-  // The workers of each machine, as MachineLayout::sizes, if this process was told; else nothing.
+  // The workers of each machine, as MachineLayout::sizes, if this process was told; otherwise
+  // empty.
   std::vector<uint32_t> local_sizes;
   uint32_t server_count = 1;
   std::string version;
-  // The job goes on while it has this many workers; 0 = all: losing one ends it, and workers are
-  // not let in while it runs.
+  // The job goes on while it has this many workers. 0: it needs all workers, so the loss of one
+  // ends it, and no worker is let in while it runs.
   uint32_t min_workers = 0;
-  // Two coordinators may be alive at once: nobody vouches that a restart is the only one.
+  // Two coordinators may be alive at once, because nobody vouches that a restart is the only one.
   bool strict = false;
-  // Tells coordinators apart that have one term, and the jobs that they found: random, different
-  // for each process.
+  // Tells coordinators apart that have one term, and the jobs that they found. It is random and
+  // differs for each process.
   uint32_t nonce = 0;
 
   Duration start_timeout = seconds(120);
-  // The first report of who is missing; later ones come more and more seldom. The own driver hears
-  // it each `show_every`, too; zero: only then.
+  // The time until the first report of the missing members; later reports come at ever longer
+  // intervals. The coordinator's own driver also hears it each `show_every`; zero: it hears only
+  // the reports.
   Duration report_every = seconds(5);
   Duration show_every{};
-  // How long one closed connection may take to come back.
+  // The time in which one closed connection may come back.
   Duration grace = milliseconds(100);
-  // A member that has said nothing for this long is lost; 0 = never. The second one holds where
-  // losing it ends the job or leaves it without servers: nothing is gained by hurry.
+  // A member that has said nothing for this long is lost; 0: never. `silence_end` holds for a
+  // member whose loss ends the job or leaves it without servers, because hurry gains nothing there.
   Duration silence_evict = milliseconds(900);
   Duration silence_end = seconds(5);
-  // How long the job waits for a server when none is left, for promises, and for reports.
+  // The time for which the job waits for a server when none is left, for promises, and for reports.
   Duration server_patience = seconds(10);
   Duration quorum_patience = seconds(10);
   Duration recovery_patience = seconds(10);
-  // From the first word that ranks may be stuck in a circle to the verdict, which so has them all.
+  // The time from the first word that ranks may be stuck in a circle to the verdict. All ranks of
+  // the circle have spoken then.
   Duration judge_after = milliseconds(500);
-  // After an operation has been open for so long, and again each time: who has not come to it;
-  // zero: nothing is said.
+  // When an operation has been open for so long, and again after each such time, the coordinator
+  // reports the ranks that have not come to it; zero: it reports nothing.
   Duration stall_after = seconds(60);
-  // Workers' measurements of the links are judged when each has measured for so long; 0: never.
+  // The measurements of the links are judged when each worker has measured for so long; 0: never.
   Duration links_sample = milliseconds(200);
 
   // Never null; it outlives the coordinator.
   const CoordinatorRules* rules = &kCoordinatorRules;
 };
 
-// A coordinator hands these to each of its desks. They outlive the desk.
+// The things around a desk, which a coordinator hands to it. They outlive the desk.
 struct Surroundings {
   const CoordinatorOptions& options;
   CoordinatorDriver& driver;

@@ -7,7 +7,7 @@
 namespace byteps::protocol {
 namespace {
 
-// Workers 1 and 2 are one contributor, worker 3 is one by itself.
+// Workers 1 and 2 are one contributor, worker 3 is another one.
 wire::View Siblings() {
   wire::View view = JobView(1, 3, 1);
   view.workers[1].slot = view.workers[0].slot;

@@ -7,14 +7,15 @@ namespace byteps::protocol {
 namespace {
 
 constexpr uint64_t kBytesPerSecondOfMbit = 125'000;
-// A line for people names so many servers.
+// A line for people names at most this many servers.
 constexpr size_t kNamedMax = 16;
 
 const std::vector<uint32_t>& WeightsInForce(const wire::ServerInfo& server) {
   return server.placed_weights.empty() ? server.shard_weights : server.placed_weights;
 }
 
-// By host, in parts of 1. What belonged to dead servers is about where the living ones' pieces are.
+// Returns the share of each host, as a part of 1. The pieces of dead servers are spread about like
+// those of living servers.
 std::vector<double> SharesOf(const wire::View& view, const HostMap& map) {
   std::vector<double> shares(map.hosts().size(), 0.0);
   double total = 0;
@@ -29,7 +30,7 @@ std::vector<double> SharesOf(const wire::View& view, const HostMap& map) {
   return shares;
 }
 
-// In percent of all bytes, by server.
+// Returns the share of each server, in percent of all bytes.
 std::vector<double> PercentsOf(const wire::View& view) {
   std::vector<double> percents;
   double total = 0;
@@ -43,7 +44,7 @@ std::vector<double> PercentsOf(const wire::View& view) {
   return percents;
 }
 
-// With one digit behind the point.
+// Returns the number with one digit behind the point.
 std::string Short(double value) {
   const auto tenths = static_cast<int64_t>(std::lround(value * 10));
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10);
@@ -103,7 +104,7 @@ void LinkWatch::BeginSample() {
   burst_us_ = 0;
 }
 
-// Every worker has measured every shard that lives for long enough.
+// Returns whether every worker has measured every living shard for long enough.
 bool LinkWatch::IsComplete() const {
   const auto least = static_cast<uint64_t>(
       std::chrono::duration_cast<microseconds>(options_.links_sample).count());
@@ -120,7 +121,7 @@ bool LinkWatch::IsComplete() const {
   return shards > 0 && !sample_.empty();
 }
 
-// Between processes of one host nothing uses its link.
+// Bytes between processes of one host do not use its link.
 std::vector<plan::Traffic> LinkWatch::TrafficOfSample() const {
   std::vector<plan::Traffic> traffic(map_.hosts().size());
   std::vector<uint32_t> watched(map_.hosts().size());

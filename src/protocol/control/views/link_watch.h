@@ -1,6 +1,6 @@
-// What workers have measured of the links, and which placement follows from it
-// (docs/decisions/0028-measured-links.md). It only says what would be better; the succession of
-// views brings it into force.
+// The links as the workers have measured them, and the placement that follows
+// (docs/decisions/0028-measured-links.md). LinkWatch only says which placement would be better; the
+// succession of views brings it into force.
 //
 // One thread; no I/O.
 #pragma once
@@ -23,18 +23,19 @@ namespace byteps::protocol {
 
 class LinkWatch {
  public:
-  // They outlive it.
+  // The arguments outlive the object.
   LinkWatch(const CoordinatorOptions& options, CoordinatorDriver& driver, const Roster& roster)
       : options_(options), driver_(driver), roster_(roster) {}
 
-  // A view is in force: what was measured before counts no more; what is known of links stays.
+  // A view is in force. Measurements from before count no more; what is known of links stays.
   void OnView(const wire::View& view);
-  // From a worker of the view in force.
+  // Takes the measurements of a worker of the view in force.
   void Hear(uint64_t worker, const wire::Rates& rates);
 
-  // Pieces should move.
+  // Returns whether pieces should move.
   bool Wants() const { return wanted_.has_value(); }
-  // Moves them in `next`, the view that follows and begins with `epoch`, and says so in a line.
+  // Moves the pieces in `next`, the view that follows and begins with `epoch`, and reports this in
+  // a line.
   void Place(wire::View& next, uint64_t epoch);
 
  private:
@@ -54,8 +55,8 @@ class LinkWatch {
   wire::View view_;
   HostMap map_;
   plan::PlacementKeeper keeper_;
-  std::map<uint64_t, std::vector<Sum>> sample_;  // by worker that pushes, and by shard
-  uint64_t burst_bytes_ = 0;                     // of the sample, of all workers
+  std::map<uint64_t, std::vector<Sum>> sample_;  // by the worker that pushes, and by shard
+  uint64_t burst_bytes_ = 0;                     // of all workers, in this sample
   uint64_t burst_us_ = 0;
   std::optional<plan::Shares> wanted_;
 };

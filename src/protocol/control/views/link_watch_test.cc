@@ -22,8 +22,8 @@ wire::View Spread(uint64_t epoch) {
 
 class LinkWatchTest : public testing::Test {
  protected:
-  // A sample of both workers in which server 0 holds up the others; and the bytes of a burst of a
-  // second, unless 0.
+  // Sends a sample of both workers in which server 0 holds up the others. `burst_bytes`: the bytes
+  // of a burst of one second, unless 0.
   static void Hear(LinkWatch& watch, uint64_t epoch, uint64_t busy_of_others,
                    uint64_t burst_bytes) {
     for (uint64_t worker : {1, 2}) {
@@ -79,7 +79,7 @@ TEST_F(LinkWatchTest, ADeadServerGetsNothingAndAMoveGivesItItsPartAgain) {
   EXPECT_GT(next.servers[3].placed_weights[0], next.servers[0].placed_weights[0]);
 }
 
-// Pieces have moved, little was promised, and only whole bursts say that nothing came of it.
+// Pieces have moved and little was promised. Only whole bursts show that the move did not help.
 TEST_F(LinkWatchTest, WholeBurstsTellWhatAMoveWasWorth) {
   for (uint64_t after : {800'000, 1'300'000}) {
     LinkWatch fresh{options, driver, roster};

@@ -28,18 +28,18 @@ bool Membership::Contains(const wire::View& view) const {
 }
 
 std::optional<wire::View> Membership::Apply(const wire::View& view) {
-  // Whoever obeys a coordinator that has another job is no member of its own any more.
+  // A process that obeys a coordinator of another job is no member of its own job any more.
   bool another_job = committed_.epoch > 0 && view.epoch > 0 && view.founder != committed_.founder;
   bool later = view.epoch > committed_.epoch || another_job;
   if (!later || IsEvicted()) return std::nullopt;
-  // Who promised a view with itself in it and then slept through its commit was a member.
+  // A process that promised a view with itself in it, and slept through its commit, was a member.
   was_member_ = was_member_ || (promised_.epoch <= view.epoch && Contains(promised_));
   if (promised_.epoch <= view.epoch) {
     promised_ = {};
     promised_term_ = 0;
   }
   bool in = Contains(view);
-  // Not let in yet: other members' views are no business of ours.
+  // This process has not been let in yet, so the other members' views do not concern it.
   if (!in && !was_member_) return std::nullopt;
   if (view.generation != committed_.generation) syncs_ = 0;
   committed_ = view;
@@ -63,7 +63,7 @@ Membership::Step Membership::OnPropose(const wire::Propose& propose) {
   term_ = std::max(term_, propose.term);
   Step step;
   step.view = Apply(propose.present);
-  // It may be in force already, by an earlier coordinator's word.
+  // The view may be in force already, by an earlier coordinator's word.
   bool known = propose.next == committed_;
   if (propose.next.epoch <= committed_.epoch && !known) return step;
   if (!known) {
@@ -84,7 +84,7 @@ Membership::Step Membership::OnCommit(const wire::Commit& commit) {
   return {Apply(commit.view), std::nullopt, false};
 }
 
-// An answer that was given before says nothing of the next point.
+// An answer to an earlier point says nothing of the next one.
 Membership::Step Membership::OnGoOn(const wire::GoOn& go_on) {
   if (go_on.generation != committed_.generation || go_on.point != syncs_ + 1) return {};
   ++syncs_;

@@ -1,6 +1,6 @@
-// Deliberate mistakes of a member, for tests that show that the checks find them. Each one breaks a
-// rule of docs/membership.md by replacing one decision of membership_rules.h. Nothing of this is in
-// the library.
+// Deliberate mistakes of a member, for tests that show that the checks find them. Each mistake
+// breaks a rule of docs/membership.md, because it replaces one decision of membership_rules.h. The
+// library has nothing of this.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace byteps::protocol {
 
 enum class MembershipMistake : uint8_t {
   kNone = 0,
-  kActOnPropose,   // takes a proposed view for one that is in force
-  kObeyLowerTerm,  // does what a coordinator says that has been superseded
+  kActOnPropose,   // takes a proposed view for a view in force
+  kObeyLowerTerm,  // obeys a coordinator that has been superseded
 };
 
 class ActsOnPropose final : public MembershipRules {

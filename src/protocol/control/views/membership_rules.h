@@ -16,7 +16,7 @@ class MembershipRules {
   virtual bool Obeys(uint64_t term, uint64_t highest) const { return term >= highest; }
 };
 
-// What production uses. It has no state.
+// The rules of production. They have no state.
 inline const MembershipRules kMembershipRules;
 
 }  // namespace byteps::protocol

@@ -41,7 +41,7 @@ bool Recovery::HasQuorum(const Incarnations& dead) const {
   if (HasReadEnough()) return true;
   if (reports_.empty()) return false;
   if (latest_.epoch == 0) {
-    // Nobody had a vote before the first view: all its members had to promise it.
+    // Nobody had a vote before the first view, because all its members had to promise it.
     const wire::Report* best = BestPromise();
     return best != nullptr && MissingOf(MembersOf(best->promised)).empty();
   }

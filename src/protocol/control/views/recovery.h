@@ -1,6 +1,8 @@
-// What a coordinator that has lost its memory learns from reports (docs/membership.md, rule 3): the
-// latest view that may be in force, and the proposal that has to be completed first.
-// A value without I/O; the coordinator sends what has to be sent.
+// Collects the reports that a coordinator reads after it has lost its memory (docs/membership.md,
+// rule 3). They tell the latest view that may be in force, and the proposal that the coordinator
+// must complete first.
+//
+// A value without I/O; the coordinator sends.
 #pragma once
 
 #include <cstdint>
@@ -17,26 +19,28 @@ namespace byteps::protocol {
 
 class Recovery {
  public:
-  // `known`: the latest view that this coordinator knows to be in force; epoch 0 when it has just
-  // been started.
+  // `known`: the latest view that this coordinator knows to be in force; epoch 0: it has just been
+  // started.
   Recovery(uint64_t term, wire::View known, const CoordinatorRules& rules);
 
   uint64_t term() const { return term_; }
 
-  // A report made under this term counts; an earlier one only tells of views in force.
+  // Takes a report. It counts if it was made under this term; an earlier report only tells of views
+  // in force.
   void OnReport(const wire::Report& report);
-  // `view` has been committed by this coordinator, under this term.
+  // Notes that this coordinator has committed `view`, under this term.
   void OnCommitted(const wire::View& view);
 
-  // The latest view in force that was heard of. If there is word of several jobs: of the one that
-  // has a quorum; there is no second one (docs/membership.md, rule 3).
+  // The latest view in force that a report has told of. If reports tell of several jobs, it is a
+  // view of the job that has a quorum. There is never a second such job (docs/membership.md, rule
+  // 3).
   const wire::View& latest() const { return latest_; }
-  // Enough members of the latest view have reported. `dead` are proven dead.
+  // Returns whether enough members of the latest view have reported. `dead` are proven dead.
   bool HasQuorum(const Incarnations& dead) const;
-  // What must be completed before anything else. REQUIRES: HasQuorum.
+  // Returns the view that must be completed before anything else. REQUIRES: HasQuorum.
   std::optional<wire::View> Promised() const;
 
-  // Whose report is missing.
+  // Returns the members whose reports are missing, as a text.
   std::string Missing() const;
   bool HasReport(uint64_t incarnation) const { return reports_.contains(incarnation); }
   const std::map<uint64_t, wire::Report>& reports() const { return reports_; }
@@ -49,8 +53,9 @@ class Recovery {
 
   uint64_t term_;
   wire::View latest_;
-  std::map<uint32_t, wire::View> latest_of_;  // each job that was heard of, by its founder
-  bool job_is_known_;                         // latest_ is of the job that this coordinator has
+  std::map<uint32_t, wire::View>
+      latest_of_;      // the latest view of each job that was heard of, by its founder
+  bool job_is_known_;  // latest_ is a view of this coordinator's own job
   const CoordinatorRules* rules_;
   bool completed_ = false;
   std::map<uint64_t, wire::Report> reports_;  // made under this term, by incarnation

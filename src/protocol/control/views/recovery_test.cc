@@ -35,7 +35,8 @@ TEST(RecoveryTest, OnlyReportsUnderItsTermCountAndTheNewestViewDecides) {
   EXPECT_TRUE(recovery.HasQuorum({})) << "half, with the lowest";
 }
 
-// Also when all who could have told are dead: what they had promised is not known.
+// The same holds if all members that could have told are dead, because nobody knows what they had
+// promised.
 TEST(RecoveryTest, WithoutAReportThereIsNoQuorum) {
   Recovery recovery(7, JobView(1, 2, 1), kCoordinatorRules);
   EXPECT_FALSE(recovery.HasQuorum({}));
@@ -56,8 +57,8 @@ TEST(RecoveryTest, ThePromiseOfTheHighestTermIsCompleted) {
   EXPECT_FALSE(recovery.Promised().has_value());
 }
 
-// Nobody had a vote before it, so all its members must have promised it; else it was never in
-// force.
+// Nobody had a vote before the first view, so all its members must have promised it. Otherwise it
+// was never in force.
 TEST(RecoveryTest, AFirstViewIsCompletedWhenAllItsMembersTellOfIt) {
   wire::View first = JobView(1, 2, 1);
   Recovery recovery(7, {}, kCoordinatorRules);
@@ -82,7 +83,7 @@ TEST(RecoveryTest, APromiseBeyondTheNextViewOrBeforeItIsNone) {
   EXPECT_FALSE(other.Promised().has_value());
 }
 
-// What it has completed may stand before another promise that only then can be seen.
+// The completed view may stand before another promise, which can be seen only then.
 TEST(RecoveryTest, AfterItHasCompletedAViewItReadsAgain) {
   wire::View first = JobView(1, 2, 0);
   wire::View second = JobView(2, 3, 0);

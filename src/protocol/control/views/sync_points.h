@@ -1,8 +1,9 @@
-// Who waits at a sync point, and which sync points of the generation everybody has passed
-// (docs/membership.md, rule 13). Workers are let in only where all others wait.
+// The workers that wait at a sync point, and the sync points of the generation that everybody has
+// passed (docs/membership.md, rule 13). Workers are let in only where all others wait.
 //
-// A worker that has passed a point proves that every other one may: who asks again has missed the
-// answer, and it may be that nobody else ever comes to that point.
+// A worker that has passed a point proves that every other worker may pass it. A worker that asks
+// again has missed the answer, and perhaps no other worker ever comes to that point.
+//
 // A value without I/O; workers are known by incarnation.
 #pragma once
 
@@ -20,21 +21,25 @@ namespace byteps::protocol {
 
 class SyncPoints {
  public:
-  using Answers = std::vector<std::pair<uint64_t, wire::GoOn>>;  // to whom
+  using Answers =
+      std::vector<std::pair<uint64_t, wire::GoOn>>;  // each to the worker with this incarnation
 
-  // `who` has come to the point that `sync` names. REQUIRES: it is one of this generation.
+  // Notes that `who` has come to the point that `sync` names. REQUIRES: the point is one of this
+  // generation.
   Answers Reach(uint64_t who, const wire::Sync& sync);
-  // A member of `generation` has passed so many points. `present` is the generation in force.
+  // Notes that a member of `generation` has passed `count` points. `present` is the generation in
+  // force.
   Answers Pass(uint32_t generation, uint32_t count, uint32_t present);
 
-  // All workers of the view wait, except those that are going or have left; and at least one does.
+  // Returns whether all workers of the view wait, except those that go or have left. Returns false
+  // if none waits.
   bool AllWait(const wire::View& view, const Departures& departures) const;
-  // Nobody waits to be let in: all may go on. REQUIRES: AllWait.
+  // Lets all workers go on, because nobody waits to be let in. REQUIRES: AllWait.
   Answers GoOn(uint32_t generation);
 
   void Forget(uint64_t who) { waiting_.erase(who); }
   void ForgetIf(const std::function<bool(uint64_t)>& stale);
-  // A generation begins: nobody waits.
+  // Forgets the waiting workers, because a generation begins.
   void Begin() { waiting_.clear(); }
 
  private:
@@ -44,8 +49,8 @@ class SyncPoints {
     auto operator<=>(const Passed&) const = default;
   };
 
-  std::map<uint64_t, uint32_t> waiting_;  // at which point
-  Passed passed_;                         // as far as it is known
+  std::map<uint64_t, uint32_t> waiting_;  // the point at which a worker waits, by incarnation
+  Passed passed_;                         // the latest point that the coordinator has heard of
 };
 
 }  // namespace byteps::protocol

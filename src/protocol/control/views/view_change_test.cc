@@ -49,7 +49,7 @@ TEST(ViewChangeTest, WhoIsProvenDeadIsNeitherCountedNorNamed) {
   EXPECT_TRUE(change.MayCommit({1, 2}));
 }
 
-// Nobody of the present view can be asked, so that all who begin anew must agree.
+// Nobody of the present view can be asked, so all members of the next one must agree.
 TEST(ViewChangeTest, WhenAllOfThePresentViewAreDeadItIsAsIfThereWereNone) {
   wire::View next = JobView(2, 2, 0);
   next.workers[0].incarnation = 8;

@@ -8,7 +8,7 @@ namespace byteps::protocol {
 Views::Views(const Surroundings& around, JobMembers& members)
     : around_(around), members_(members), term_(TermAfter(0)) {}
 
-// The upper half counts; the lower one tells coordinators apart that count alike.
+// The upper half counts coordinators. The lower half tells coordinators with the same count apart.
 uint64_t Views::TermAfter(uint64_t term) const {
   return (((term >> 32) + 1) << 32) | around_.options.nonce;
 }
@@ -57,7 +57,7 @@ void Views::Withdraw(uint64_t incarnation) {
   DropProposal(term_);
 }
 
-// Gathering goes on.
+// The coordinator goes on gathering.
 void Views::DropProposal(uint64_t heard) {
   if (change_.has_value()) withdrawn_.push_back(change_->next());
   change_.reset();
@@ -96,7 +96,7 @@ bool Views::TellsMore(const wire::Report& report) const {
 
 void Views::OnReport(const Member& from, const wire::Report& report) {
   recovery_->OnReport(report);
-  // What it promised may be in force already.
+  // The view that the member promised may be in force already.
   bool known = change_.has_value() && recovery_->latest().epoch >= change_->next().epoch;
   if (known) change_.reset();
   if (report.term != term_) return around_.driver.Send(from.connection, wire::Query{term_});
@@ -148,7 +148,7 @@ void Views::CommitInRecovery() {
 }
 
 void Views::CompletePromised(wire::View promised) {
-  // Who was let in and never heard of it joins no second time once it is out.
+  // A process that was let in and never heard so must not join a second time once it is out.
   for (auto& [id, member] : members_.roster.all()) {
     if (IsIn(recovery_->latest(), member.incarnation())) member.presence = Presence::kIn;
   }

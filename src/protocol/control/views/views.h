@@ -1,8 +1,8 @@
-// The views as the coordinator has them: the one in force, the one that it has proposed, and the
-// term under which it may do so (docs/membership.md, rules 2 to 4). A coordinator that has lost its
-// memory, or meets a higher term, first asks the members what is in force.
+// The views as the coordinator has them: the view in force, the view that it has proposed, and the
+// term under which it may propose (docs/membership.md, rules 2 to 4). A coordinator that has lost
+// its memory, or meets a higher term, first asks the members which view is in force.
 //
-// One thread; no I/O: what is to be said goes through the driver.
+// One thread; no I/O: the driver sends.
 #pragma once
 
 #include <cstdint>
@@ -24,61 +24,67 @@ namespace byteps::protocol {
 
 class Views {
  public:
-  // A view has come into force, or was found to be.
+  // A view has come into force, or was found to be in force.
   struct NewView {
     wire::View before;
-    bool found = false;  // in the members' reports
+    bool found = false;  // found in the members' reports
   };
 
-  // Of `members` it changes the roster.
+  // Of `members` this desk changes the roster.
   Views(const Surroundings& around, JobMembers& members);
 
-  // Epoch 0 before the first. While it is asked what was decided a newer one may be in force.
+  // The view in force; epoch 0 before the first. While the coordinator asks the members, a newer
+  // view may be in force.
   const wire::View& in_force() const { return view_; }
-  // The view in force was found in reports, and none has followed it: somebody may have promised
-  // another one that nobody has told of.
+  // Returns whether the view in force was found in reports and no view has followed it. A member
+  // may have promised another view then, and nobody has told of that.
   bool IsInherited() const { return inherited_; }
-  // No worker has had this slot, or a later one.
+  // No worker has had this slot or a later one.
   Slot next_slot() const { return next_slot_; }
 
   uint64_t term() const { return term_; }
-  // How many coordinators there were before this one, by the count in its term.
+  // Counts the coordinators before this one, by the number in its term.
   uint64_t restarts() const { return (term_ >> 32) - 1; }
-  // Another coordinator has this count. It may have numbered tensors by it.
+  // Returns whether another coordinator has the same number in its term. It may have numbered
+  // tensors by it.
   bool CountsAlike(uint64_t term) const;
 
-  // Makes `next` the proposal. REQUIRES: none is on its way.
+  // Proposes `next`. REQUIRES: no proposal is on its way.
   void Propose(wire::View next);
   bool IsChanging() const { return change_.has_value(); }
-  // It is in the view that is proposed.
+  // Returns whether this process is in the view that is proposed.
   bool IsProposed(uint64_t incarnation) const;
-  // Tells a member of the proposal, if there is one and it concerns it: of the present view (who
-  // leaves has a vote, too), or of the next.
+  // Tells a member of the proposal, if there is one and it concerns the member. It concerns members
+  // of the present view, because a member that leaves has a vote, too, and members of the next
+  // view.
   void SendProposal(const Member& member) const;
   void OnPromise(uint64_t from, const wire::Promise& promise);
-  // It promises nothing any more. Where all members of the next view have to, there will be another
-  // proposal.
+  // This process promises nothing any more. If all members of the next view have to promise, the
+  // coordinator drops the proposal and will make another one.
   void Withdraw(uint64_t incarnation);
-  // The proposal was never in force, and a term above `heard` overrides what was promised.
+  // Drops the proposal, which was never in force. A term above `heard` overrides the promises.
   void DropProposal(uint64_t heard);
 
-  // It asks the members what was decided, under a term above `heard`.
+  // Asks the members what was decided, under a term above `heard`.
   void Recover(uint64_t heard);
   bool IsRecovering() const { return recovery_.has_value(); }
-  // What the report tells is known here: it has nothing, or promised what was withdrawn since.
+  // Returns whether the report tells nothing new: it tells of no view, or only of a promise that
+  // was withdrawn since.
   bool TellsNothing(const wire::Report& report) const;
-  // It tells of a job that another coordinator began, beside or before the one in force.
+  // Returns whether the report tells of a job that another coordinator began, beside or before the
+  // job in force.
   bool TellsOfAnotherJob(const wire::Report& report) const;
-  // It tells of a view that is not known here.
+  // Returns whether the report tells of a view that this coordinator does not know.
   bool TellsMore(const wire::Report& report) const;
-  // REQUIRES: IsRecovering(). `from`: who has sent it.
+  // `from`: the member that has sent the report. REQUIRES: IsRecovering().
   void OnReport(const Member& from, const wire::Report& report);
 
-  // Does what promises and reports allow; none: it has to wait, or nothing is on its way.
+  // Does what promises and reports allow. Returns nothing if it has to wait, or if no change is on
+  // its way.
   std::optional<NewView> Advance();
 
   std::optional<Time> NextDue() const;
-  // Why the job ends: too few have answered for too long.
+  // Returns why the job ends: too few members have answered for too long.
   std::optional<Status> ReasonToEnd() const;
 
  private:
@@ -97,7 +103,7 @@ class Views {
   bool inherited_ = false;
   std::optional<ViewChange> change_;
   Time change_since_{};
-  std::vector<wire::View> withdrawn_;  // first views that were proposed and not committed
+  std::vector<wire::View> withdrawn_;  // first views that were proposed and never committed
   std::optional<Recovery> recovery_;
   Time recovery_since_{};
 };

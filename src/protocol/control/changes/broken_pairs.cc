@@ -5,15 +5,15 @@
 namespace byteps::protocol {
 namespace {
 
-// What a worker cannot reach within this time has one cause.
+// If a worker cannot reach several servers within this time, there is one cause.
 constexpr Duration kSameTrouble = seconds(5);
 
 }  // namespace
 
-// A server is replaced without a loss, and one that nobody reaches would cost every worker; so the
-// first server that a worker misses goes. Its own network is the likelier cause when it soon misses
-// another one and so half of them; but when losing it ends the job, servers go as long as another
-// one is left to it.
+// The first server that a worker misses goes: a server is replaced without a loss, and a server
+// that nobody reaches would cost every worker. If the worker soon misses another server, and so
+// half of them, its own network is the likelier cause, and the worker goes. But if losing the
+// worker ends the job, servers go as long as another one is left to it.
 BrokenPairs::Goes BrokenPairs::Add(uint64_t worker, uint64_t server, const wire::View& view,
                                    const Departures& departures, bool worker_is_needed, Time now) {
   pairs_[{worker, server}] = now;

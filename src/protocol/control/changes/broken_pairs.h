@@ -1,5 +1,6 @@
-// Pairs of a worker and a server that cannot reach each other although the coordinator hears both:
-// one of the two must go, and this decides which.
+// Pairs of a worker and a server that cannot reach each other although the coordinator hears both.
+// One of the two must go; BrokenPairs decides which.
+//
 // A value without I/O; members are known by incarnation.
 #pragma once
 
@@ -18,7 +19,8 @@ class BrokenPairs {
  public:
   enum class Goes : uint8_t { kWorker, kServer };
 
-  // One of the two has said so. `worker_is_needed`: losing the worker ends the job.
+  // Notes a pair, because one of the two has told of it. Returns the one that goes.
+  // `worker_is_needed`: losing the worker ends the job.
   Goes Add(uint64_t worker, uint64_t server, const wire::View& view, const Departures& departures,
            bool worker_is_needed, Time now);
 
@@ -26,7 +28,7 @@ class BrokenPairs {
   void Clear() { pairs_.clear(); }
 
  private:
-  // Worker, server: when it was said. Also of servers that are gone since.
+  // The time at which a pair of worker and server was told. Servers that have gone since stay here.
   std::map<std::pair<uint64_t, uint64_t>, Time> pairs_;
 };
 

@@ -4,7 +4,8 @@
 
 namespace byteps::protocol {
 
-// Whoever left before the restart may be alive and come back; of a whole job nobody has.
+// A worker that left before the restart may be alive and come back. If the view is whole and no
+// worker in it has left, there is no such worker.
 void Comeback::Wait(std::optional<uint32_t> worker_count) {
   const wire::View& view = views_.in_force();
   bool left = std::any_of(view.workers.begin(), view.workers.end(),
@@ -35,7 +36,8 @@ void Comeback::EndIfNobodyComesBack() {
   job_end_.EndInOrder("all workers have left");
 }
 
-// Those that have not come back after a restart would look in vain for a coordinator that is gone.
+// Servers that have not come back after a restart would look in vain for a coordinator that is
+// gone.
 bool Comeback::AllServersHere() const {
   const wire::View& view = views_.in_force();
   return std::all_of(view.servers.begin(), view.servers.end(), [&](const wire::ServerInfo& one) {
@@ -43,7 +45,7 @@ bool Comeback::AllServersHere() const {
   });
 }
 
-// Whoever started the job counts all of its workers as machines.
+// The person that started the job counts each of its workers as a machine.
 bool Comeback::AllEndedBeforeTheFirst() const {
   return views_.in_force().epoch == 0 &&
          members_.ends.ranks().size() >= around_.options.worker_machines &&

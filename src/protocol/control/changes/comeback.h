@@ -1,5 +1,5 @@
-// Whether anybody may still come: workers that have left keep their connection while their process
-// lives, and may join again. When nobody can, the job has ended in order.
+// Decides whether anybody may still come. Workers that have left keep their connection while their
+// process lives, and may join again. When nobody can come any more, the job has ended in order.
 #pragma once
 
 #include <optional>
@@ -26,14 +26,15 @@ class Comeback {
         started_(around.clock.now()) {}
 
   // The coordinator was restarted and has found the view of a job of `worker_count` ranks, if that
-  // is known: whoever may come back has some time to be connected again.
+  // number is known. Gives processes that may come back some time to connect again.
   void Wait(std::optional<uint32_t> worker_count);
 
-  // Ends the job if all have left, and none of them is connected.
+  // Ends the job if all workers have left and none of them is connected.
   void EndIfNobodyComesBack();
-  // Ends it if the launcher saw all workers end: programs that never called init, or have all come
-  // to their end. Who waits to be let in has nobody to train with. Before the first view servers
-  // that are not here yet have some time: they may be those of a job that runs.
+  // Ends the job if the launcher saw all workers end: their programs never called init, or have all
+  // come to their end. A process that waits to be let in has nobody to train with then. Before the
+  // first view, servers that are not here yet have some time, because they may belong to a job that
+  // runs.
   void EndIfAllEnded();
 
   std::optional<Time> NextDue() const;
@@ -50,8 +51,8 @@ class Comeback {
   const Views& views_;
   const Gathering& gathering_;
   const Time started_;
-  std::optional<Time> until_;  // restarted: by when who may come back is connected again
-  bool leavers_ = false;       // workers that left before may be among them
+  std::optional<Time> until_;  // after a restart: until then processes may come back
+  bool leavers_ = false;       // workers that left before the restart may come back, too
 };
 
 }  // namespace byteps::protocol

@@ -14,8 +14,8 @@ namespace byteps::protocol {
 namespace {
 
 constexpr Duration kPauseMax = seconds(60);
-// While no worker is here, their programs are still loading most likely: that is told so many times
-// as late.
+// While no worker is here, the workers' programs most likely still load. The first report comes so
+// many times later then.
 constexpr int kPausesUntilOneIsHere = 3;
 constexpr size_t kNumbersShownMax = 8;
 
@@ -68,7 +68,7 @@ void Gathering::Stop() {
 
 void Gathering::OnWorker(const wire::Join& join) {
   bool first = on_ && view_.epoch > 0 && !SomebodyWaits();
-  if (first) BeginToWait();  // the next generation begins to gather
+  if (first) BeginToWait();  // the gathering of the next generation begins
   bool has_told = pause_ > around_.options.report_every;
   if (!has_told) next_report_ = std::min(next_report_, around_.clock.now() + pause_);
   worker_count_ = join.worker_count;
@@ -107,13 +107,13 @@ bool Gathering::AllHere() const {
   if (view_.epoch == 0) {
     return members_.roster.Count(Role::kServer, false) == around_.options.server_count;
   }
-  // Later generations begin with what is left.
+  // Later generations begin with the servers that are left.
   wire::View next = view_;
   PlaceServers(next, members_.roster, members_.departures, next.epoch + 1);
   return AnyServer(next);
 }
 
-// Those who wait need not wait for the whole time when it is known that too few come.
+// Waiting processes need not wait for the whole time if it is known that too few come.
 void Gathering::EndIfTooFewCome() {
   if (!worker_count_.has_value() || members_.roster.Count(Role::kWorker, false) == 0) return;
   uint32_t absent = members_.ends.CountAbsent(members_.roster, *worker_count_);
@@ -159,8 +159,8 @@ void Gathering::SayWhoIsMissing() {
   TellWaiting(text);
 }
 
-// One voice of each host is enough: the first of its workers that is here. Servers say where they
-// are.
+// One worker of each host hears the text, the first of its workers that is here. Servers hear it,
+// too, because they say where they are.
 void Gathering::TellWaiting(const std::string& text) const {
   std::map<std::string, const Member*> voices;
   for (const auto& [id, member] : members_.roster.all()) {

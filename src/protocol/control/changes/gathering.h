@@ -1,8 +1,8 @@
-// Waiting for the members of a job, or of its next generation: who is missing, how long it may
-// take, and when what is here is enough to begin.
+// Waits for the members of a job, or of its next generation. It knows which members are missing,
+// how long that may take, and when the members that are here are enough to begin.
 //
-// It gathers from its start on, and again after all workers have left. One thread; no I/O: what is
-// to be said goes through the driver.
+// Gathering is on from its start, and again after all workers have left. One thread; no I/O: the
+// driver sends.
 #pragma once
 
 #include <cstdint>
@@ -20,34 +20,36 @@ namespace byteps::protocol {
 
 class Gathering {
  public:
-  // Of `members` it changes the roster. `in_force` is the view in force.
+  // Of `members` this desk changes the roster. `in_force` is the view in force.
   Gathering(const Surroundings& around, JobMembers& members, JobEnd& job_end,
             const wire::View& in_force);
 
   bool IsOn() const { return on_; }
-  // Somebody (at first: the person who started it) waits for the job to start.
+  // Returns whether somebody waits for the job to start. At first this is the person that started
+  // it.
   bool SomebodyWaits() const;
-  // Who is here and who is missing, for people.
+  // Says for people which members are here and which are missing.
   std::string Missing() const;
 
-  // All workers have left: those that wait are for the next generation.
+  // Begins to gather again, because all workers have left. Workers that wait are for the next
+  // generation.
   void BeginAgain();
-  // A generation has begun.
+  // Ends the gathering, because a generation has begun.
   void Stop();
 
-  // How many ranks there are, once a worker has said so.
+  // The number of ranks, once a worker has told it.
   std::optional<uint32_t> worker_count() const { return worker_count_; }
-  // A worker that is let wait, or is known to be in the job, has said so.
+  // Takes the number of ranks from a worker that may wait or is known to be in the job.
   void OnWorker(const wire::Join& join);
   void Expect(uint32_t worker_count) { worker_count_ = worker_count; }
-  // Somebody who waited does so no longer.
+  // A process that waited does so no longer.
   void OnWithdrawn();
 
-  // It is told once, and named as long as somebody is missing.
+  // Reports a refusal once, and names it as long as members are missing.
   void NoteRefusal(const Refusal& refusal);
 
-  // The view with which the job, or its next generation, begins; none: it has to wait. Ends the job
-  // if too few can come.
+  // Returns the view with which the job or its next generation begins; none: the job has to wait.
+  // Ends the job if too few members can come.
   std::optional<wire::View> NextGeneration();
 
   // REQUIRES: SomebodyWaits(), and no proposal is on its way.
@@ -70,10 +72,10 @@ class Gathering {
   Time since_;
   Time next_report_;
   Time next_show_;
-  Duration pause_;     // between reports: each is twice as long as the last
+  Duration pause_;     // between reports; each is twice as long as the one before
   bool late_ = false;  // the time to gather is over
   std::optional<uint32_t> worker_count_;
-  Refusals refusals_;  // since it gathers
+  Refusals refusals_;  // since the gathering began
 };
 
 }  // namespace byteps::protocol

@@ -40,7 +40,7 @@ TEST_F(GatheringTest, ItSaysWhoIsMissingAndEndsLate) {
   EXPECT_EQ(driver.finished[0].code(), StatusCode::kDeadlineExceeded);
 }
 
-// Its first worker may be the one that is missing.
+// The first worker of a machine may be the one that is missing.
 TEST_F(GatheringTest, OneWorkerOfEachMachineThatIsHereHearsIt) {
   for (uint32_t i : {3, 1, 2}) {
     wire::Join join = JoinOf(Role::kWorker, i, static_cast<int32_t>(i));
@@ -71,7 +71,7 @@ TEST_F(GatheringTest, ItSaysSoMoreAndMoreSeldom) {
   EXPECT_EQ(pauses, (std::vector<Duration>{seconds(5), seconds(10), seconds(20), seconds(40)}));
 }
 
-// Programs that load a framework come after five seconds or more, all of them.
+// All programs that load a framework come after five seconds or more.
 TEST_F(GatheringTest, WhileNoWorkerIsHereItSaysSoLater) {
   Come(Role::kServer, 101, 0);
   EXPECT_EQ(gathering.NextDue() - clock.now(), seconds(15));
@@ -87,7 +87,7 @@ TEST_F(GatheringTest, WhileNoWorkerIsHereItSaysSoLater) {
   EXPECT_NE(driver.reports[0].find("waited 13 s"), std::string::npos);
 }
 
-// The others hear it as seldom as ever.
+// The members hear it as seldom as before.
 TEST_F(GatheringTest, ItsOwnDriverHearsItEachSecondIfItRewritesTheLine) {
   options.show_every = seconds(1);
   gathering.BeginAgain();

@@ -11,19 +11,19 @@
 namespace byteps::protocol {
 namespace {
 
-// More than any job has; a number beyond these is nonsense.
+// No job has more than these; larger numbers are nonsense.
 constexpr uint32_t kWorkersMax = 1 << 16;
-constexpr uint32_t kShardsMax = 1 << 10;  // of one server
-constexpr size_t kKeyBytesMax = 1024;     // of a contributor
+constexpr uint32_t kShardsMax = 1 << 10;  // shards of one server
+constexpr size_t kKeyBytesMax = 1024;     // bytes of a contributor's key
 
-// What a user does who has given two processes one number.
+// Says what to do if two processes have one number.
 std::string NumberOfItsOwn(Role role) {
   return role == Role::kWorker
              ? "; give each worker a DMLC_WORKER_ID and a BYTEPS_LOCAL_RANK of its own"
              : "; give each server a DMLC_RANK of its own, or none";
 }
 
-// REQUIRES: these numbers of machines are those of so many workers.
+// REQUIRES: the machines with these sizes have so many workers together.
 MachineLayout LayoutOf(const std::vector<uint32_t>& sizes, uint32_t workers) {
   if (sizes.size() > 1) return MachineLayout(sizes);
   return MachineLayout::Equal(workers / sizes.front(), sizes.front());
@@ -33,8 +33,9 @@ MachineLayout LayoutOf(const wire::Join& join) {
   return LayoutOf(join.local_sizes, join.worker_count);
 }
 
-// The lowest rank of a contributor is its carrier (quorum.h), and on a machine that is the first
-// worker.
+// Returns whether the ranks of two processes go up while their local ranks go down, or the other
+// way round. The carrier of a contributor is its lowest rank (quorum.h), and the first worker of
+// its machine.
 bool InOtherOrder(const wire::Join& a, const wire::Join& b) {
   if (a.rank < 0 || b.rank < 0 || a.local_rank == b.local_rank) return false;
   return (a.rank < b.rank) != (a.local_rank < b.local_rank);
@@ -47,8 +48,8 @@ bool IsSound(const wire::Join& join) {
   return std::accumulate(sizes.begin(), sizes.end(), uint64_t{0}) == join.worker_count;
 }
 
-// Before other numbers: a launcher that tells machines different layouts tells them other
-// differences, too, that follow.
+// This comes before the other numbers. If a launcher tells machines different layouts, other
+// differences follow from that.
 std::optional<std::string> InLayout(const CoordinatorState& state, const wire::Join& join) {
   if (!IsSound(join)) {
     return "its machines do not have " + std::to_string(join.worker_count) +
@@ -57,7 +58,7 @@ std::optional<std::string> InLayout(const CoordinatorState& state, const wire::J
   const bool equal = join.local_sizes.size() == 1;
   const std::vector<uint32_t>& told = state.around.options.local_sizes;
   const wire::Join* other = JoinOfAWorker(state.members.roster);
-  // Else it is refused for that, whoever has come before it.
+  // A join that does not fit is refused for that later, whoever has come before it.
   const bool fits = !equal || join.worker_count % state.around.options.worker_machines == 0;
   std::string wanted;
   if (!told.empty() && told != join.local_sizes) {
@@ -81,7 +82,7 @@ std::optional<std::string> InWorkerNumbers(const CoordinatorState& state, const 
     return "you were told of " + std::to_string(join.worker_count) + " workers; a job has up to " +
            std::to_string(kWorkersMax);
   }
-  const bool counted = join.local_sizes.size() > 1;  // machine by machine, and so compared
+  const bool counted = join.local_sizes.size() > 1;  // compared machine by machine, in InLayout
   if (join.worker_count == 0 ||
       (!counted && join.worker_count % state.around.options.worker_machines != 0)) {
     return "you were told of " + std::to_string(join.worker_count) +
@@ -121,7 +122,7 @@ std::optional<std::string> InWorkerNumbers(const CoordinatorState& state, const 
   return std::nullopt;
 }
 
-// What must be equal for all.
+// Compares the numbers that must be equal for all.
 std::optional<std::string> InNumbers(const CoordinatorState& state, const wire::Join& join) {
   if (join.role == Role::kCoordinator) return "it has a coordinator";
   if (join.incarnation == 0) return "it has no incarnation; this is a fault of the program";
@@ -182,7 +183,8 @@ std::optional<std::string> InPlaces(const CoordinatorState& state, const wire::J
                     : member.join.rank == join.rank;
     if (same) return "it is taken by " + NameOf(member) + NumberOfItsOwn(join.role);
   }
-  // A job that goes on with fewer may grow again, and is told of them at the next sync point.
+  // A job that goes on with fewer workers may grow again. It hears of the new workers at the next
+  // sync point.
   if (worker && state.around.options.min_workers > 0 && !state.gathering.IsOn())
     return std::nullopt;
   if (state.members.roster.Count(join.role, false) >= expected) {
@@ -192,7 +194,7 @@ std::optional<std::string> InPlaces(const CoordinatorState& state, const wire::J
   return std::nullopt;
 }
 
-// Whose processes share memory, so they are on one host.
+// The processes of a contributor share memory, so they are on one host.
 std::optional<std::string> InContributor(const CoordinatorState& state, const wire::Join& join) {
   std::string size = std::to_string(join.contributor_size);
   bool alone = join.contributor.empty();

@@ -1,5 +1,5 @@
-// Functions over the whole state of the coordinator, which they only read: whether a process may
-// join, because everything that must be equal for all is equal, and a place is free.
+// Functions over the whole state of the coordinator, which they only read. They decide whether a
+// process may join: everything that must be equal for all is equal, and a place is free.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ std::optional<std::string> ReasonAgainst(const CoordinatorState& state, const wi
 // dead, has gone away or has given its address away. Null: there is none.
 const wire::ServerInfo* PlaceFor(const CoordinatorState& state, const wire::Join& join);
 // Returns whether this server has the address of the server at `place`. Only a process that has
-// ended gives its address away.
+// ended gives its address away, so it is dead then.
 bool IsSuccessor(const wire::Join& join, const wire::ServerInfo& place);
 
 }  // namespace byteps::protocol

@@ -7,7 +7,7 @@ namespace {
 
 class JoinCheckTest : public PartsTest {
  protected:
-  // Why not; "" if it may.
+  // Returns the reason against this join; "": it may join.
   std::string Reason(const wire::Join& join) { return ReasonAgainst(state, join).value_or(""); }
   static bool Has(const std::string& text, const std::string& part) {
     return text.find(part) != std::string::npos;
@@ -66,8 +66,8 @@ TEST_F(JoinCheckTest, AWorkerWithAnotherLayoutIsToldBoth) {
   EXPECT_TRUE(Has(Reason(with({2, 1})), "the coordinator of machines with 1,2 workers"));
 }
 
-// Two machines of a launcher that tells neither how many workers the other has: 2, 1 and 1 are not
-// 4 machines with 1 each.
+// A launcher starts two machines and tells neither how many workers the other has: 2, 1 and 1
+// workers are not 4 machines with 1 each.
 TEST_F(JoinCheckTest, EqualNumbersOfWorkersOnOtherMachinesAreAnotherLayout) {
   wire::Join join = JoinOf(Role::kWorker, 9, 0);
   join.worker_count = 4;

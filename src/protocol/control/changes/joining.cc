@@ -40,7 +40,7 @@ void OnJoin(CoordinatorState& state, ConnectionId from, const wire::Join& join) 
   if (here != nullptr && here->presence != Presence::kLeft) {
     return Refuse(state, from, "it has joined already");
   }
-  // Its earlier connection is not closed yet.
+  // The earlier connection of the process is not closed yet.
   const Member* earlier = state.members.roster.Find(join.incarnation);
   if (earlier != nullptr) {
     ConnectionId old = earlier->connection;
@@ -48,15 +48,15 @@ void OnJoin(CoordinatorState& state, ConnectionId from, const wire::Join& join) 
     if (old != from) state.around.driver.Disconnect(old);
   }
   state.members.roster.Remove(from);
-  if (state.views.IsRecovering()) {  // judged when it is known what there is to join
+  if (state.views.IsRecovering()) {  // it is judged when the view in force is known again
     state.members.roster.Add(from, join);
     return state.around.driver.Send(from, wire::Query{state.views.term()});
   }
-  if (IsIn(state.views.in_force(), join.incarnation)) {  // it was let in and never heard of it
+  if (IsIn(state.views.in_force(), join.incarnation)) {  // it was let in and never heard so
     Member& member = state.members.roster.Add(from, join);
     state.members.suspicions.Back(join.incarnation, state.around.clock.now());
     state.notices.Settle(member);
-    return state.names.TakeKnown(join.incarnation, state.views.in_force());  // nothing
+    return state.names.TakeKnown(join.incarnation, state.views.in_force());  // it knows nothing
   }
   std::optional<std::string> reason = ReasonAgainst(state, join);
   if (!reason.has_value()) return Accept(state, from, join);

@@ -1,5 +1,6 @@
-// Functions over the whole state of the coordinator: processes that ask to be members wait for the
-// next view, get the place that they have already, or are refused with the reason.
+// Functions over the whole state of the coordinator, for processes that ask to be members. Such a
+// process waits for the next view, gets the place that it has already, or is refused with the
+// reason.
 #pragma once
 
 #include "src/protocol/control/changes/state.h"
@@ -8,9 +9,9 @@
 
 namespace byteps::protocol {
 
-// The first word of a process over this connection, or a later one of a worker that has left.
+// Takes the first word of a process over this connection, or a later one of a worker that has left.
 void OnJoin(CoordinatorState& state, ConnectionId from, const wire::Join& join);
-// The view in force is known again: judges the processes that have joined meanwhile.
+// Judges the processes that joined while the coordinator did not know the view in force.
 void JudgeAllWhoWait(CoordinatorState& state);
 
 }  // namespace byteps::protocol

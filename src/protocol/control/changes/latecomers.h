@@ -1,7 +1,8 @@
-// Workers that wait while the job runs: each is told what it waits for, once, and again when that
-// is something else. It may be that processes of its contributor are missing: those that are here
-// have come too early for the others, or were left out when the job began without them.
-// One thread; no I/O: what is to be said goes through the driver.
+// Tells workers that wait while the job runs what they wait for: once, and again when that changes.
+// Processes of a worker's contributor may be missing. Then the processes that are here have come
+// too early for the others, or the job began without them.
+//
+// One thread; no I/O: the driver sends.
 #pragma once
 
 #include <map>
@@ -16,12 +17,12 @@ namespace byteps::protocol {
 
 class Latecomers {
  public:
-  // What it reads, and through what it speaks.
+  // The arguments outlive the object.
   Latecomers(CoordinatorDriver& driver, const Roster& roster, const Views& views,
              const Gathering& gathering)
       : driver_(driver), roster_(roster), views_(views), gathering_(gathering) {}
 
-  // After everything that may have changed something.
+  // Tells the workers. Call it after everything that may have changed something.
   void Tell();
 
  private:
@@ -29,7 +30,7 @@ class Latecomers {
   const Roster& roster_;
   const Views& views_;
   const Gathering& gathering_;
-  std::map<ConnectionId, std::string> told_;  // the latest
+  std::map<ConnectionId, std::string> told_;  // the latest text
 };
 
 }  // namespace byteps::protocol

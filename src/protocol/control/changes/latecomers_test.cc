@@ -19,7 +19,7 @@ class LatecomersTest : public PartsTest {
     member.join.contributor_size = size;
     return member;
   }
-  // What this connection has been told since the last look.
+  // Returns the texts that came over this connection since the last call.
   std::vector<std::string> Heard(ConnectionId id) {
     std::vector<std::string> texts;
     for (const wire::Waiting& waiting : To<wire::Waiting>(id)) texts.push_back(waiting.text);
@@ -74,7 +74,7 @@ TEST_F(LatecomersTest, WhoIsAboutToBeLetInIsToldNothing) {
   EXPECT_EQ(Heard(9), std::vector<std::string>{waits});
 }
 
-// Then somebody else says who is missing, or nobody knows.
+// Gathering tells the workers then, or nobody knows which workers wait.
 TEST_F(LatecomersTest, WhileItGathersOrAsksWhatWasDecidedNobodyIsTold) {
   Come(9, 1);
   gathering.BeginAgain();

@@ -8,8 +8,8 @@
 namespace byteps::protocol {
 namespace {
 
-// The member of the view that has this place: a worker's is its rank, a contributor's its slot, in
-// which its carrier stands first.
+// Returns the member of the view that has this place. `by_rank`: the place of a worker is its rank.
+// Otherwise it is the slot of a contributor, in which the carrier stands first.
 std::optional<uint64_t> AtPlace(const wire::View& view, Role role, uint32_t index, bool by_rank) {
   if (role == Role::kWorker) {
     for (const wire::WorkerInfo& one : view.workers) {
@@ -33,21 +33,22 @@ std::string Losses::NameInView(uint64_t incarnation) const {
   return "a process";
 }
 
-// Before the first view nobody knows who is a member, and while it is asked what was decided a
-// newer view may be found.
+// Before the first view nobody knows which processes are members. While the coordinator asks what
+// was decided, a newer view may be found.
 void Losses::TakeEnds() {
   if (views_.in_force().epoch == 0) return;
   bool keep = views_.IsRecovering();
   for (const ProcessEnds::End& end : members_.ends.Take(views_.in_force(), keep)) {
     if (job_end_.IsOver()) {
-      members_.suspicions.Forget(end.incarnation);  // nobody waits to tell it the end
+      members_.suspicions.Forget(
+          end.incarnation);  // no process is left that would wait to hear of the end
     } else {
       Lose(end.incarnation, end.why, true);
     }
   }
 }
 
-// Of whom it was said while it was not known who is a member.
+// Their ends were told while nobody knew which processes are members.
 void Losses::LoseTheDead() {
   for (uint64_t incarnation : Incarnations(members_.departures.dead())) {
     Lose(incarnation, "its process has ended", true);
@@ -69,7 +70,7 @@ void Losses::OnSuspect(const Member* from, const wire::Suspect& suspect) {
 // A launcher counts ranks; members count slots.
 std::optional<uint64_t> Losses::TargetOf(const Member* from, const wire::Suspect& suspect) {
   const wire::View& view = views_.in_force();
-  // Its sender, or the other end, had gone on to the next generation.
+  // The sender or the other end had gone on to the next generation.
   if (suspect.generation != 0 && suspect.generation != view.generation) return std::nullopt;
   bool exited = suspect.why == wire::Suspicion::kExited;
   if (exited && suspect.incarnation != 0 && !IsIn(view, suspect.incarnation)) {
@@ -90,14 +91,14 @@ std::optional<uint64_t> Losses::TargetOf(const Member* from, const wire::Suspect
 
 void Losses::OnClosed(const Member& from, uint64_t target, const std::string& text) {
   members_.suspicions.Closed(target, from.incarnation(), text, around_.clock.now());
-  // Does it live? Any member answers this.
+  // The coordinator asks whether the target lives. Any member answers this.
   const Member* member = members_.roster.Find(target);
   if (member == nullptr) return;
   around_.driver.Send(member->connection, wire::Query{views_.term()});
 }
 
-// Without an incarnation it may mean the one that had the place before: one that is connected has
-// not ended.
+// Without an incarnation the word may mean the process that had the place before. A process that is
+// connected has not ended.
 void Losses::OnExited(const wire::Suspect& suspect, uint64_t target) {
   if (suspect.incarnation != 0 || members_.roster.Find(target) == nullptr) {
     return Lose(target, suspect.text, true);
@@ -105,10 +106,11 @@ void Losses::OnExited(const wire::Suspect& suspect, uint64_t target) {
   members_.suspicions.HintExit(target, around_.clock.now());
 }
 
-// Two members cannot talk to each other, and both can talk to the coordinator: one must go.
+// Two members cannot talk to each other, and both can talk to the coordinator, so one of them must
+// go.
 void Losses::OnUnreachable(const Member& from, const wire::Suspect& suspect, uint64_t target) {
   if (from.role() == suspect.role) return;
-  // Nor can the coordinator reach it: its silence decides.
+  // The coordinator cannot reach the target either, so the target's silence decides.
   if (members_.suspicions.IsCutOff(target)) return;
   if (members_.roster.Find(target) == nullptr) return OnClosed(from, target, suspect.text);
   bool from_worker = from.role() == Role::kWorker;
@@ -129,7 +131,7 @@ bool Losses::EndsTheJob(uint64_t worker) const {
   return members_.departures.RanksLeftOver(view, LostWith(worker)) < around_.options.min_workers;
 }
 
-// ", and with it worker 4 (process 9), which is one contributor with it"; or nothing.
+// Returns ", and with it worker 4 (process 9), of the same contributor", or nothing.
 std::string Losses::NamesOfOthers(const Incarnations& lost, uint64_t first) const {
   std::string names;
   for (uint64_t incarnation : lost) {
@@ -147,7 +149,7 @@ void Losses::Lose(uint64_t incarnation, const std::string& why, bool proven_dead
     views_.Withdraw(incarnation);
   }
   members_.suspicions.Forget(incarnation);
-  // Who leaves is not missed.
+  // Nobody misses a member that leaves.
   if (members_.departures.IsGoing(view, incarnation)) return;
   std::string text = NameInView(incarnation) + " was lost: " + why;
   bool worker = std::any_of(view.workers.begin(), view.workers.end(),

@@ -1,8 +1,9 @@
-// Who is lost, and what that means: the job goes on without it, or ends.
+// Decides which members are lost, and whether the job goes on without them or ends.
 //
-// What members and the launcher say of others comes here; suspicions.h knows when silence and
-// closed connections are enough. Suspicion may be wrong; no rule depends on it.
-// One thread; no I/O: what is to be said goes through the driver.
+// Words of members and of the launcher about other members come here; suspicions.h knows when
+// silence and closed connections are enough. Suspicion may be wrong; no rule depends on it.
+//
+// One thread; no I/O: the driver sends.
 #pragma once
 
 #include <cstdint>
@@ -24,32 +25,33 @@ namespace byteps::protocol {
 
 class Losses {
  public:
-  // Of `members` it changes all but the roster.
+  // Of `members` this desk changes all but the roster.
   Losses(const Surroundings& around, JobMembers& members, JobEnd& job_end, Views& views)
       : around_(around), members_(members), job_end_(job_end), views_(views) {}
 
-  // `from`: a member of the view; null: a launcher, which says kExited only.
+  // `from`: a member of the view; null: a launcher, which says only kExited.
   void OnSuspect(const Member* from, const wire::Suspect& suspect);
-  // A member of the view is lost, and with it the other processes of its contributor.
-  // `proven_dead`: the launcher saw its process end; that says nothing of the others.
+  // Loses a member of the view, and with it the other processes of its contributor. `proven_dead`:
+  // the launcher saw the end of its process; this says nothing of the other processes.
   void Lose(uint64_t incarnation, const std::string& why, bool proven_dead);
-  // Loses members whose processes have ended. Processes that are no members, or not any more, do
-  // not matter.
+  // Loses members whose processes have ended. Processes that are no members, or no longer members,
+  // do not matter.
   void TakeEnds();
   void LoseTheDead();
 
-  // A view is in force: other members count, and there may be no server, or one again.
+  // A view is in force. Other members count then, and the last server may be gone or a server may
+  // be there again.
   void OnView();
-  // A generation has begun: who could not reach whom before it does not count.
+  // Forgets the pairs that could not reach each other, because a generation has begun.
   void Begin() { broken_.Clear(); }
-  // Watches all that are to be watched, and nobody else.
+  // Watches every process that is to be watched, and no other.
   void Watch();
-  // Loses who has been away or silent for too long. Returns processes that wait to be let in and
-  // are given up: it is for the caller to remove them.
+  // Loses members that have been away or silent for too long. Returns processes that wait to be let
+  // in and are given up; the caller removes them.
   std::vector<uint64_t> Judge();
 
   std::optional<Time> NextDue() const;
-  // Why the job ends: it has waited for a server for too long.
+  // Returns why the job ends: it has waited for a server for too long.
   std::optional<Status> ReasonToEnd() const;
 
  private:

@@ -31,7 +31,7 @@ void MemberNotices::Settle(Member& member) {
   if (!HasLeft(view, incarnation) && !leaves) return TellOut(member);
   TakePlace(member);
   member.presence = Presence::kLeft;
-  driver_.Send(member.connection, wire::Leave{});  // it may close now
+  driver_.Send(member.connection, wire::Leave{});  // the member may close now
 }
 
 void MemberNotices::TellOut(const Member& member) {

@@ -1,5 +1,6 @@
 // Tells connected members where they stand in the view in force: in it, out of it, or left.
-// One thread; no I/O: what is to be said goes through the driver.
+//
+// One thread; no I/O: the driver sends.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +20,16 @@ class MemberNotices {
                 const Views& views)
       : driver_(driver), roster_(roster), departures_(departures), views_(views) {}
 
-  // A view has come into force; or this member has never heard that it is in it. One that is out is
-  // told so and removed from the roster.
+  // Tells a member where it stands, because a view has come into force or the member has never
+  // heard that it is in the view. Removes a member that is out from the roster.
   void Settle(Member& member);
   void SettleAll();
-  // The others went on without it. A process that was lost with another one of its contributor is
-  // told of which.
+  // Tells a member that the others went on without it. A process that was lost with another process
+  // of its contributor hears which one that was.
   void TellOut(const Member& member);
-  // A generation begins: nobody is told any more why it is out of an earlier one.
+  // Forgets why processes are out, because a generation begins.
   void Begin() { why_.clear(); }
-  // It gets the rank or index that it has in the view.
+  // Gives the member the rank or index that it has in the view.
   void TakePlace(Member& member) const;
 
  private:
@@ -36,7 +37,7 @@ class MemberNotices {
   Roster& roster_;
   Departures& departures_;
   const Views& views_;
-  std::map<uint64_t, std::string> why_;  // processes of this generation are out
+  std::map<uint64_t, std::string> why_;  // why processes are out of this generation
 };
 
 }  // namespace byteps::protocol

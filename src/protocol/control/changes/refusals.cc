@@ -8,7 +8,7 @@ namespace byteps::protocol {
 namespace {
 
 constexpr size_t kKept = 4;
-constexpr size_t kToldMax = 16;  // of strangers, and as many of others
+constexpr size_t kToldMax = 16;  // for strangers, and as many for proven processes
 constexpr size_t kWhoBytesMax = 120;
 constexpr size_t kWhyBytesMax = 240;
 
@@ -31,7 +31,7 @@ bool Refusals::Note(const Refusal& refusal) {
     return one.proven == cut.proven && one.kind == cut.kind && one.why == cut.why;
   });
   latest_.push_back(cut);
-  if (latest_.size() > kKept) {  // strangers do not push out who is of the job
+  if (latest_.size() > kKept) {  // strangers do not push out processes of the job
     auto stranger = std::find_if(latest_.begin(), latest_.end(),
                                  [](const Refusal& one) { return !one.proven; });
     latest_.erase(stranger == latest_.end() ? latest_.begin() : stranger);

@@ -1,5 +1,5 @@
-// Whom the job has refused since it gathers, and why: what differs, for the texts that say who is
-// missing. Bounded, whatever strangers do.
+// The processes that the job has refused since it began to gather, each with the reason. The texts
+// about missing members tell them. Bounded, whatever strangers do.
 #pragma once
 
 #include <array>
@@ -11,28 +11,29 @@ namespace byteps::protocol {
 
 struct Refusal {
   std::string who;   // for people: "worker 1 (process 42 on node)", "10.0.0.3:4711 (server)"
-  std::string kind;  // the same for each attempt of this one: without process and port
+  std::string kind;  // the same for each attempt of a process: without process number and port
   std::string why;
-  bool proven = false;  // it knows the job's secret
+  bool proven = false;  // the process knows the job's secret
 };
 
 class Refusals {
  public:
-  // Remembers it as the latest one. Returns whether it is to be told: once, when it is the first of
-  // its kind and reason, and not one of too many.
+  // Keeps the refusal as the latest one. Returns whether to report it: once for each kind and
+  // reason, and only for so many of them.
   bool Note(const Refusal& refusal);
 
-  // "; refused 10.0.0.3:4711 (server): it ..." for each of the latest, the latest last; or nothing.
+  // Returns "; refused 10.0.0.3:4711 (server): it ..." for each of the latest refusals, the latest
+  // last, or nothing.
   std::string Describe() const;
 
   void Forget();
 
  private:
   std::vector<Refusal> latest_;
-  std::array<std::set<std::string>, 2> told_;  // strangers', and those of who is proven
+  std::array<std::set<std::string>, 2> told_;  // of strangers, and of proven processes
 };
 
-// "refused 10.0.0.3:4711 (server): it ..."
+// Returns for example "refused 10.0.0.3:4711 (server): it ...".
 std::string Describe(const Refusal& refusal);
 
 }  // namespace byteps::protocol

@@ -13,8 +13,8 @@ void Recover(CoordinatorState& state, uint64_t heard) {
   state.views.Recover(heard);
 }
 
-// It belongs to a job that has lost its quorum before this one began, slept through that, and finds
-// another job at the same address. A view without it tells it that it is out.
+// The sender belongs to a job that has lost its quorum before this one began. It slept through that
+// and finds another job at the same address. A view without the sender tells it that it is out.
 void SendAway(CoordinatorState& state, ConnectionId from, const wire::Report& report) {
   uint64_t term = std::max(state.views.term(), report.term);
   state.around.driver.Send(from, wire::Commit{term, state.views.in_force()});
@@ -22,7 +22,7 @@ void SendAway(CoordinatorState& state, ConnectionId from, const wire::Report& re
   state.members.roster.Remove(from);
 }
 
-// Of one that was not connected; none: the others went on without it.
+// Returns the presence of a member that was not connected; none: the others went on without it.
 std::optional<Presence> PresenceOf(const CoordinatorState& state, const wire::Report& report) {
   uint64_t incarnation = report.self.incarnation;
   if (state.views.IsRecovering()) {
@@ -35,14 +35,14 @@ std::optional<Presence> PresenceOf(const CoordinatorState& state, const wire::Re
   return std::nullopt;
 }
 
-// The member that reports, under the connection over which it does. Null: it is no member, and has
-// been told so; never while it is asked what was decided.
+// Puts the member that reports under the connection of its report, and returns it. Null: it is no
+// member, and has been told so; never while the coordinator asks what was decided.
 Member* Rebind(CoordinatorState& state, ConnectionId from, const wire::Report& report) {
   uint64_t incarnation = report.self.incarnation;
   state.members.suspicions.Back(incarnation, state.around.clock.now());
   Member* member = state.members.roster.Find(incarnation);
   if (member != nullptr && member->connection == from) return member;
-  state.syncs.Forget(incarnation);  // it says so again, and what it waits for
+  state.syncs.Forget(incarnation);  // the member says again what it waits for
   state.names.ForgetWaits([&](uint64_t one) { return one == incarnation; });
   std::optional<Presence> presence;
   if (member != nullptr) {
@@ -115,7 +115,7 @@ void TellIfLeftBehind(const CoordinatorState& state, ConnectionId from,
   const wire::View& view = state.views.in_force();
   bool is_out = !IsIn(view, incarnation) && !HasLeft(view, incarnation);
   if (report.self.role != Role::kWorker || !is_out) return;
-  // One that has never been let in ignores it.
+  // A worker that was never let in ignores this.
   state.around.driver.Send(from, wire::Commit{std::max(state.views.term(), report.term), view});
 }
 

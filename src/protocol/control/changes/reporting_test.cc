@@ -63,7 +63,7 @@ TEST_F(ReportingTest, AMemberThatWasAwayHearsOfTheProposal) {
   EXPECT_EQ(driver.disconnected, std::vector<ConnectionId>{2}) << "its earlier connection";
 }
 
-// It may have been the only one that heard the answer.
+// This worker may be the only one that heard the answer.
 TEST_F(ReportingTest, WhoHasPassedASyncPointLetsTheOthersGoOn) {
   BringIntoForce(JobView(3, 2, 1));
   syncs.Reach(1, {1, 1});
@@ -74,7 +74,7 @@ TEST_F(ReportingTest, WhoHasPassedASyncPointLetsTheOthersGoOn) {
   EXPECT_EQ(To<wire::GoOn>(1)[0], (wire::GoOn{1, 1}));
 }
 
-// It says again over its new connection where it is.
+// The worker says again over its new connection where it is.
 TEST_F(ReportingTest, WhatItWaitedForIsForgottenWithItsConnection) {
   BringIntoForce(JobView(3, 2, 1));
   for (uint64_t who : {1, 2}) syncs.Reach(who, {1, 1});

@@ -1,6 +1,6 @@
-// The state of a coordinator: its desks, and what they share. A desk takes only the parts of the
-// state that it names. The functions of joining.h, join_check.h, reporting.h and succession.h see
-// all of it, because they touch most desks.
+// The whole state of a coordinator: its desks, and the parts that they share. A desk takes only the
+// parts of the state that it names. The functions of joining.h, join_check.h, reporting.h and
+// succession.h see all of it, because they touch most desks.
 #pragma once
 
 #include "src/protocol/control/changes/comeback.h"
@@ -18,7 +18,7 @@
 
 namespace byteps::protocol {
 
-// A desk stands after those that it uses. The desks refer to each other, so the state stays where
+// A desk stands behind those that it uses. The desks refer to each other, so the state stays where
 // it was built. One thread.
 struct CoordinatorState {
   explicit CoordinatorState(const Surroundings& surroundings) : around(surroundings) {}

@@ -9,7 +9,7 @@
 namespace byteps::protocol {
 namespace {
 
-// Nobody waits to be let in.
+// Lets workers go on from a sync point, because nobody waits to be let in.
 void LetGoOn(CoordinatorState& state) {
   const wire::View& view = state.views.in_force();
   if (!state.syncs.AllWait(view, state.members.departures)) return;
@@ -28,8 +28,9 @@ std::optional<wire::View> NextView(CoordinatorState& state) {
   if (view.epoch == 0) return std::nullopt;
   const Departures& departures = state.members.departures;
   const Roster& roster = state.members.roster;
-  // A promise that was not heard of may let workers in. Before the others are told that nobody is,
-  // the same view under another epoch makes it void.
+  // A promise that the coordinator has not heard of may let workers in. Before the coordinator
+  // tells the others that nobody comes, it makes that promise void: it brings the same view into
+  // force under another epoch.
   bool renew = state.views.IsInherited() && state.syncs.AllWait(view, departures);
   bool admits = MayAdmit(state);
   bool moves = state.links.Wants() && !AllWorkersLeft(view);
@@ -69,8 +70,8 @@ void Greet(CoordinatorState& state, const wire::View& before) {
   }
 }
 
-// A view is in force; everybody hears of it. `greets`: members that are new in it are, unless
-// another coordinator has let them in.
+// Brings a view into force everywhere. `greets`: greets members that are new in it. Another
+// coordinator that has let them in has greeted them already.
 void Enforce(CoordinatorState& state, const wire::View& before, bool greets) {
   const wire::View& view = state.views.in_force();
   if (view.generation != before.generation) {

@@ -100,7 +100,7 @@ TEST_F(SuccessionTest, AServerThatWaitsTakesItsPlaceAndLearnsWhatHasFailed) {
   EXPECT_EQ(To<wire::Commit>(201).size(), 1u);
 }
 
-// It was let in by a view that it never promised, because it was away.
+// The worker was let in by a view that it never promised, because it was away.
 TEST_F(SuccessionTest, WhoWentAwayWhileItWasLetInIsWatched) {
   for (uint64_t who : {1, 2}) syncs.Reach(who, {1, 1});
   Add(roster, Role::kWorker, 9, Presence::kWaiting);

@@ -49,7 +49,7 @@ TEST_F(AttemptTest, FindsATensorByItsSpecAndByItsNumber) {
   EXPECT_EQ(attempt.variants().size(), 2u);
 }
 
-// Who was first in a round stands for it, and a round that is over is not opened again.
+// The first rank that spoke of a round stands for it. A round that is over is not opened again.
 TEST_F(AttemptTest, TheFirstWhoMeantSomethingInARoundIsNamed) {
   Attempt attempt;
   const Attempt::Entry& three = attempt.Add(SpecOf(3), {7, {}});
@@ -60,7 +60,7 @@ TEST_F(AttemptTest, TheFirstWhoMeantSomethingInARoundIsNamed) {
   EXPECT_FALSE(attempt.Contradicts(5, nullptr)) << "nobody has said anything of that";
 }
 
-// A rank that is lost holds up nobody with what it meant.
+// What a lost rank meant holds up nobody.
 TEST_F(AttemptTest, WhatALostRankMeantContradictsNobody) {
   Attempt attempt;
   const Attempt::Entry& three = attempt.Add(SpecOf(3), {7, {}});

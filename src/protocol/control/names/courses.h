@@ -1,6 +1,7 @@
-// What the coordinator knows of names: a course for each name and process set that uses it, with
-// its attempts. A tensor is found by its number, too. A course stays where it is until it is
-// erased.
+// The names that the coordinator knows: a course for each name and process set that uses it, with
+// its attempts. A course is also found by the number of a tensor. It stays at its place in memory
+// until it is erased.
+//
 // A value without I/O.
 #pragma once
 
@@ -22,15 +23,15 @@ struct NameCourse {
   const std::string& name;
   const uint32_t process_set;
   const uint32_t number;
-  std::deque<Attempt> attempts = {};  // attempt 0, 1, ...
+  std::deque<Attempt> attempts = {};  // attempts 0, 1, ...
 
-  // Attempts that have failed have others behind them, and the last one has no tensor left.
+  // Returns whether all attempts but the last have failed, and the last one has no tensor left.
   bool IsOver() const;
 };
 
 class Courses {
  public:
-  // A tensor of a course, in the attempt with this number.
+  // The place of a tensor: its course, and the number of its attempt.
   struct Place {
     NameCourse* course = nullptr;
     uint32_t attempt = 0;
@@ -41,29 +42,29 @@ class Courses {
   // Null: nobody uses the name in this process set.
   NameCourse* Find(const std::string& name, uint32_t process_set);
   bool Knows(const std::string& name) const { return names_.contains(name); }
-  // Null: there is no such course, or no such attempt of it.
+  // Null: there is no such course, or it has no such attempt.
   Attempt* FindAttempt(const std::string& name, const wire::Use& use);
   // Null: no course has this tensor.
   const Place* Find(TensorId tensor) const;
   size_t tensor_count() const { return tensors_.size(); }
 
-  // REQUIRES: the name has none in this process set.
+  // Begins the course of a name. REQUIRES: the name has none in this process set.
   NameCourse& Begin(const std::string& name, uint32_t process_set, uint32_t number);
-  // Attempts up to this one are there from now on.
+  // Returns this attempt. If the course does not have it yet, adds all attempts up to this one.
   static Attempt& At(NameCourse& course, uint32_t attempt);
-  // As Attempt::Add.
+  // Does the same as Attempt::Add, and finds the tensor by its number from now on.
   const Attempt::Entry& Add(NameCourse& course, uint32_t attempt, const wire::TensorSpec& spec,
                             const Attempt::Variant& variant);
   void EraseTensor(TensorId tensor);
-  // A course that is over: who was told of tensors of it, and all that it has, those of failed
-  // attempts too.
+  // A course that is over: the workers that were told of its tensors, and all its tensors,
+  // including those of failed attempts.
   struct Over {
     std::set<uint64_t> told;
     std::vector<TensorId> tensors;
   };
   Over Erase(const NameCourse& course);
 
-  // Tensors of attempts that have not failed which no rank holds.
+  // Returns the tensors that no rank holds, without those of failed attempts.
   std::vector<TensorId> Unheld() const;
 
   template <typename Visit>

@@ -9,12 +9,12 @@
 namespace byteps::protocol {
 namespace {
 
-// The sides of a disagreement, in words.
+// Returns one side of a disagreement, in words.
 std::string Side(uint32_t rank, const wire::TensorSpec& spec) {
   return "rank " + std::to_string(rank) + " has " + operations::Describe(spec);
 }
 
-// In messages of bounded size.
+// Appends messages of bounded size.
 void AppendInParts(Declarations::Answers& answers, uint64_t to, wire::Forgotten& all) {
   wire::Forgotten part{std::move(all.tensors), {}};
   size_t bytes = 0;
@@ -73,7 +73,7 @@ Declarations::Answers Declarations::OnDeclare(const Rank& rank, const wire::Decl
   wire::Use use{process_set, declare.attempt, declare.round, course.number};
   if (attempt.failed().has_value()) return AnswerAfterFailure(course, rank, declare);
   attempt.Tell(rank.incarnation);
-  circles_.ForgetWait(rank.number, declare.name);  // the operation that it was in has ended
+  circles_.ForgetWait(rank.number, declare.name);  // the operation in which it waited has ended
   const Attempt::Entry* entry = attempt.Find(declare.spec);
   if (attempt.Contradicts(declare.round, entry)) {
     return Fail(Mismatch(declare.name, use, attempt, rank, declare.spec));
@@ -92,8 +92,8 @@ Declarations::Answers Declarations::OnDeclare(const Rank& rank, const wire::Decl
 }
 
 // A rank may be in an earlier round than the one that failed, because that round ended in an error
-// for the others. Then it takes part in its round, so that all ranks count rounds alike. If it
-// means there what no other rank has ever meant, the failure is that of its round.
+// for the others. Then the rank takes part in its round, so that all ranks count rounds alike. If
+// it means there what no other rank has ever meant, the failure is a failure of its round.
 Declarations::Answers Declarations::AnswerAfterFailure(NameCourse& course, const Rank& rank,
                                                        const wire::Declare& declare) {
   const Attempt& attempt = course.attempts[declare.attempt];
@@ -129,7 +129,7 @@ wire::DeclareFailed Declarations::Mismatch(const std::string& name, const wire::
   return {name, use, {}, StatusCode::kMismatch, text, {}};
 }
 
-// Ranks that have not asked yet will be answered when they do. Servers drop what they hold.
+// Ranks that have not asked yet get the failure when they ask. Servers drop what they hold.
 Declarations::Answers Declarations::Fail(wire::DeclareFailed failed) {
   Attempt& attempt = *courses_.FindAttempt(failed.name, failed.use);
   const wire::DeclareFailed& told = attempt.Fail(std::move(failed));
@@ -140,7 +140,7 @@ Declarations::Answers Declarations::Fail(wire::DeclareFailed failed) {
   return answers;
 }
 
-// As one failure.
+// Fails all uses of the circle as one failure.
 Declarations::Answers Declarations::FailAll(const WaitCircles::Mismatch& mismatch) {
   Answers answers;
   for (const wire::NamedUse& one : mismatch.uses) {
@@ -235,7 +235,8 @@ void Declarations::ForgetLost(const std::function<bool(uint64_t)>& gone) {
   });
 }
 
-// A rank that lets go of what is forgotten already did not hear that, because its connection broke.
+// A rank may let go of a tensor that is forgotten already. Its connection broke, so it did not hear
+// that.
 Declarations::Answers Declarations::OnLetGo(const Rank& rank, const wire::LetGo& let_go) {
   Note(rank);
   wire::Forgotten again;
@@ -256,7 +257,8 @@ Declarations::Answers Declarations::OnLetGo(const Rank& rank, const wire::LetGo&
   return answers;
 }
 
-// Their attempts have not failed. With the last tensor of its last attempt a course is over.
+// The attempts of these tensors have not failed. A course is over when its last attempt has lost
+// its last tensor.
 Declarations::Answers Declarations::Forget(const std::vector<TensorId>& tensors) {
   if (tensors.empty()) return {};
   wire::Forgotten at_servers{tensors, {}};
@@ -292,8 +294,8 @@ Declarations::Answers Declarations::Forget(const std::vector<TensorId>& tensors)
   return answers;
 }
 
-// A failure of this course is one with failures of others, which name it: who was told of those
-// must not tell a restarted coordinator of this one any more.
+// A failure of this course is one with failures of other courses, which name this course. The
+// workers that were told of those must not tell a restarted coordinator of this course any more.
 std::set<uint64_t> Declarations::ToldOfFailuresWith(const NameCourse& course) {
   std::set<uint64_t> told;
   for (const Attempt& attempt : course.attempts) {

@@ -1,23 +1,24 @@
-// The coordinator's side of names: what each name stands for, and whether the ranks agree.
+// The coordinator's side of names. It knows what each name stands for, and finds out whether the
+// ranks agree.
 //
 // The ranks of each process set use a name by and by with any number of specs; each spec is a
-// tensor. A rank asks for a tensor when it first uses a name with that spec, and later speaks only
-// when an operation does not end. Either time it says which tensor it means in which round of the
-// name (its number of the use). Two ranks of a process set that mean different tensors in one round
-// disagree, whenever they say so: then the attempt at the name fails for the process set from that
-// round on, on every rank, and the next attempt begins with no tensors and round 1.
+// tensor. A rank asks for a tensor when it first uses a name with that spec. Later the rank speaks
+// only when an operation does not end. Either time it says which tensor it means in which round of
+// the name, that is, in which use. If two ranks of a process set mean different tensors in one
+// round, they disagree, whenever they say so. Then the attempt at the name fails for the process
+// set from that round on, on every rank. The next attempt begins with no tensors and round 1.
 //
-// A rank asks for its next attempt and gets that answer, whether it comes first or last, or again
-// after its connection was lost; so every rank sees the same sequence of failures.
+// A rank asks for its next attempt and gets that attempt's answer, whether the rank comes first or
+// last, or again after its connection was lost. So every rank sees the same sequence of failures.
 //
-// Ranks let go of tensors that they do not use. A tensor that no rank holds is forgotten, and so is
-// a name that has no tensor left: memory grows with what is in use, not with all that ever was. A
-// rank lets go only after a use that ended well, in which every rank of the process set has taken
-// part, but for those that had joined; so all agree how often the name was used, and can forget
-// that, too. A rank that asks with a course that is over is told so, and asks again as for a new
-// name.
+// Ranks let go of tensors that they do not use. The coordinator forgets a tensor that no rank
+// holds, and a name that has no tensor left. So memory grows with the names in use, not with all
+// names that ever were. A rank lets go only after a use that ended well. Every rank of the process
+// set has taken part in that use, except ranks that had joined. So all ranks agree how often the
+// name was used, and the coordinator can forget that, too. A rank that asks with a course that is
+// over hears so, and asks again as for a new name.
 //
-// A new generation knows no names; numbers of tensors and courses are never used again.
+// A new generation knows no names. Numbers of tensors and courses are never used again.
 #pragma once
 
 #include <cstdint>
@@ -45,63 +46,68 @@ class Declarations {
   Declarations(const Declarations&) = delete;
   Declarations& operator=(const Declarations&) = delete;
 
-  // Who declares.
+  // A rank that declares.
   struct Rank {
     uint64_t incarnation = 0;
     uint32_t number = 0;
   };
-  // What is to be sent, and to whom.
+  // A message, and its receiver.
   struct Answer {
-    uint64_t to = kServers;  // incarnation of a worker, or all servers
+    uint64_t to = kServers;  // the incarnation of a worker, or all servers
     wire::Message message;
   };
   static constexpr uint64_t kServers = 0;
   using Answers = std::vector<Answer>;
 
-  // So many specs may one name have in one process set until it fails.
+  // The number of specs that a name may have in one process set. One more, and the name fails.
   static constexpr size_t kVariantsMax = 16384;
 
-  // Forgets all names: a generation of so many ranks begins. `dealer` deals the pieces of its
-  // tensors.
+  // Forgets all names, because a generation of so many ranks begins. `dealer` deals the pieces of
+  // its tensors.
   void Begin(plan::PieceAssigner dealer, uint32_t ranks, uint32_t piece_bytes_max);
-  // Numbers of a coordinator's tensors and courses: `first`, and fewer than `first` + `count`.
+  // Sets the numbers of this coordinator's tensors and courses: from `first` on, below `first` +
+  // `count`.
   void Number(TensorId first, uint32_t count);
 
   Answers OnDeclare(const Rank& rank, const wire::Declare& declare);
 
-  // The rank does not use these any more, until it asks again.
+  // Notes that the rank does not use these tensors any more, until it asks again.
   Answers OnLetGo(const Rank& rank, const wire::LetGo& let_go);
-  // Forgets what no rank holds. Not before OnAllKnown, after a restart.
+  // Forgets all tensors that no rank holds. After a restart, do not call it before OnAllKnown.
   Answers ForgetUnheld() { return Forget(courses_.Unheld()); }
 
-  // Operations of a rank do not end: do others mean something else?
+  // Takes the operations of a rank that do not end, and finds out whether other ranks mean
+  // something else.
   Answers OnOverdue(const Rank& rank, const wire::Overdue& overdue);
-  // A rank that is stuck answers what it has not begun. True: JudgeStuck should follow soon, when
-  // others that are stuck have said so, too: all get the same error then.
+  // Takes the answer of a stuck rank: the uses that it has not begun. If this returns true, call
+  // JudgeStuck soon, but only when other stuck ranks have answered, too: all of them get the same
+  // error then.
   bool OnUnbegun(const Rank& rank, const wire::Unbegun& answer);
   Answers JudgeStuck();
-  // Forgets what ranks for which `gone` is true (by incarnation) wait for: they say it again, or
+  // Forgets what ranks wait for for which `gone` is true, by incarnation. They say it again, or
   // nobody waits for them any more.
   void ForgetOverdue(const std::function<bool(uint64_t)>& gone);
-  // And also what they meant and held: they are not in the job any more.
+  // Forgets the same, and also what these ranks meant and held, because they are not in the job any
+  // more.
   void ForgetLost(const std::function<bool(uint64_t)>& gone);
 
-  // What a worker knows from a coordinator whose memory is lost. Answers are what others know
-  // wrongly: a failed attempt beats a declared one.
+  // Takes what a worker knows from a coordinator whose memory is lost. The answers correct what
+  // others know wrongly: a failed attempt beats a declared one.
   Answers OnKnown(const Rank& rank, const wire::Known& known);
-  // What these tensors are called, as far as they are known.
+  // Returns the names of these tensors, as far as they are known.
   std::map<TensorId, std::string> NamesOf(const std::vector<TensorId>& tensors) const;
-  // So many tensors are known.
+  // Counts the known tensors.
   size_t known() const { return courses_.tensor_count(); }
 
-  // After OnKnown from every worker: goes on dealing where the latest known tensor ended.
+  // Goes on dealing where the latest known tensor ended. Comes after OnKnown from every worker.
   Status OnAllKnown();
-  // After OnAllKnown, else nothing: which tensors of earlier coordinators somebody knows. Whoever
-  // knew the others is gone, so nobody would ever take what servers keep of them.
+  // Tells which tensors of earlier coordinators a worker knows; nothing before OnAllKnown. The
+  // workers that knew other tensors are gone, so nobody would ever take what servers keep of these.
   Answers StillKnown(uint64_t to) const;
 
-  // For a server that joins, or is connected again: what has failed, and StillKnown; and for a
-  // worker that is: what it was told to be declared and has failed since. They may know it already.
+  // The first is for a server that joins or is connected again: the failed attempts, and
+  // StillKnown. The second is for a worker that is connected again: the attempts that have failed
+  // since the worker was told of them. Both may know this already.
   Answers ForServer(uint64_t server) const;
   Answers FailedForWorker(uint64_t worker) const;
 

@@ -1,4 +1,4 @@
-// A coordinator's declarations, and what comes of the words of ranks.
+// The declarations of a coordinator, and their answers to the words of ranks.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,7 +27,8 @@ class DeclarationsTest : public testing::Test {
     return {wire::Op::kSum, DataType::kFloat32, 0, {elements}, false, wire::Op::kSum, process_set};
   }
 
-  // What came of it, for each worker: "T<number>", or "failed". Texts and servers are kept.
+  // Returns the answer to each worker: "T<number>", or "failed". Keeps texts, and answers to
+  // servers.
   std::map<uint32_t, std::string> Note(const Declarations::Answers& answers) {
     std::map<uint32_t, std::string> said;
     for (const Declarations::Answer& answer : answers) {
@@ -53,7 +54,7 @@ class DeclarationsTest : public testing::Test {
     return said;
   }
 
-  // "without T1, course 2".
+  // Returns for example "without T1 course 2 of x".
   static std::string InWords(const wire::Forgotten& over) {
     std::string text = "without";
     for (TensorId tensor : over.tensors) text += " T" + std::to_string(tensor);
@@ -63,7 +64,7 @@ class DeclarationsTest : public testing::Test {
     return text;
   }
 
-  // As a rank that knows nothing of the name, or this course of it.
+  // Declares as a rank that knows nothing of the name, or only this course of it.
   std::map<uint32_t, std::string> Declare(uint32_t rank, uint64_t round,
                                           const wire::TensorSpec& spec, uint32_t attempt = 0,
                                           uint32_t course = 0) {
@@ -72,7 +73,7 @@ class DeclarationsTest : public testing::Test {
   std::map<uint32_t, std::string> LetGo(uint32_t rank, const std::vector<TensorId>& tensors) {
     return Note(names.OnLetGo(Rank(rank), {tensors}));
   }
-  // The use, in the course that the name has.
+  // Returns the use in the course that the name has.
   wire::Use Now(const std::string& name, wire::Use use) {
     use.course = courses[{name, use.process_set}];
     return use;
@@ -87,7 +88,7 @@ class DeclarationsTest : public testing::Test {
     return Note(names.OnOverdue(Rank(rank), overdue));
   }
 
-  // Rank 0 is stuck in "x" as T1, rank 1 in "y" as T2; both have said what they want.
+  // Rank 0 is stuck in "x" as T1, rank 1 in "y" as T2. Both have said what they want.
   void DeclareTwo() {
     Declare(0, 1, Spec(3));
     Note(names.OnDeclare(Rank(1), {"y", 0, Spec(4), 1}));

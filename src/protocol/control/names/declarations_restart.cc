@@ -1,5 +1,5 @@
-// Declarations of a coordinator that has lost them: what workers know, and what servers and workers
-// that come later must hear.
+// The part of Declarations for a coordinator that has lost its memory: it takes what workers know,
+// and tells servers and workers that come later what they must hear.
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -9,13 +9,14 @@
 namespace byteps::protocol {
 namespace {
 
-// More attempts at one name than any program makes.
+// No program makes so many attempts at one name.
 constexpr uint32_t kAttemptsKnownMax = 4096;
 
 }  // namespace
 
-// The course that a rank knows from an earlier coordinator; null: it is over, as the rank hears.
-// Of two with one name the earlier one is over: without that the later one had not begun.
+// Returns the course that a rank knows from an earlier coordinator; null: it is over, and the rank
+// hears so. If there are two courses with one name, the earlier one is over, because the later one
+// could not have begun before that.
 NameCourse* Declarations::Meet(const Rank& rank, const wire::CourseNumber& known,
                                Answers& answers) {
   NameCourse* course = courses_.Find(known.name, known.process_set);
@@ -35,7 +36,8 @@ NameCourse* Declarations::Meet(const Rank& rank, const wire::CourseNumber& known
   return &courses_.Begin(known.name, known.process_set, known.number);
 }
 
-// Of two tensors that ranks know for one spec the earlier one is over, too. True: it is this one.
+// If ranks know two tensors for one spec, the earlier one is over, too. Returns true if `known` is
+// the earlier one.
 bool Declarations::IsReplaced(const Rank& rank, const NameCourse& course,
                               const wire::KnownTensor& known, Answers& answers) {
   const wire::Declared& declared = known.declared;
@@ -80,8 +82,8 @@ Declarations::Answers Declarations::OnKnown(const Rank& rank, const wire::Known&
     if (attempt.failed().has_value()) answers.push_back({rank.incarnation, *attempt.failed()});
   }
   for (const wire::DeclareFailed& failed : known.failed) {
-    // A failure in one process set is one in the others: perhaps nobody is left who was told of
-    // those.
+    // A failure in one process set is also one in the others that it names. Perhaps no worker is
+    // left that was told of those.
     const wire::NamedUse itself = {failed.name, failed.use};
     std::vector<wire::NamedUse> uses = failed.also;
     uses.push_back(itself);
@@ -110,7 +112,7 @@ Status Declarations::OnAllKnown() {
   courses_.ForEach([&](NameCourse& course) {
     for (uint32_t i = 0; i < course.attempts.size(); ++i) {
       Attempt& attempt = course.attempts[i];
-      // Whoever could have told of this attempt is gone; others went on from it.
+      // The workers that could have told of this attempt are gone; others went on from it.
       bool unknown = attempt.variants().empty() && !attempt.failed().has_value();
       if (unknown && i + 1 < course.attempts.size()) {
         wire::DeclareFailed failed{course.name, {course.process_set, i, 1, course.number},

@@ -1,4 +1,4 @@
-// What names stand for, as the coordinator sees it: many specs under one name, ranks that disagree
+// The meaning of names, as the coordinator sees it: many specs under one name, ranks that disagree
 // at their first use of a spec or when they go back to an old one, and ranks that are in different
 // process sets.
 #include "src/protocol/control/names/declarations_for_test.h"
@@ -33,7 +33,7 @@ TEST_F(DeclarationsTest, TwoSpecsInOneRoundFailAtOnceAndRetireAllTensors) {
   EXPECT_EQ(Declare(0, 1, Spec(3), 1), (Said{{0, "T3"}}));
 }
 
-// Rank 0 goes back to the first spec, rank 1 stays with the second: both know these.
+// Rank 0 goes back to the first spec, and rank 1 stays with the second. Both know both specs.
 TEST_F(DeclarationsTest, RanksThatGoBackToDifferentSpecsAreFoundWhenTheyWait) {
   for (uint32_t rank : {0, 1}) Declare(rank, 1, Spec(3));
   for (uint32_t rank : {0, 1}) Declare(rank, 2, Spec(4));
@@ -59,11 +59,11 @@ TEST_F(DeclarationsTest, AnOldReportIsNoMismatch) {
   EXPECT_TRUE(failures.empty());
 }
 
-// Rank 0 uses the name in the set of all ranks, rank 1 in set 1, which has both.
+// Rank 0 uses the name in the set of all ranks. Rank 1 uses it in set 1, which has both ranks.
 TEST_F(DeclarationsTest, RanksThatWaitForEachOtherInTwoProcessSetsFailInBothOnce) {
   for (uint32_t rank : {0, 1, 2}) Declare(rank, 1, Spec(3));
   for (uint32_t rank : {0, 1}) Declare(rank, 1, Spec(3, 1));
-  // All agree until here. Rank 2 has not come to its next use.
+  // All ranks agree until here. Rank 2 has not come to its next use.
   EXPECT_EQ(Overdue(1, {1, 0, 2}, 2, {0, 1}, {{0, 0, 1}}), (Said{}));
   EXPECT_EQ(Overdue(0, {0, 0, 2}, 1, {}, {{1, 0, 1}}),
             (Said{{0, "failed"}, {1, "failed"}, {2, "failed"}}));
@@ -85,10 +85,11 @@ TEST_F(DeclarationsTest, RanksThatWaitForEachOtherInTwoProcessSetsFailInBothOnce
 TEST_F(DeclarationsTest, RanksThatOnlyTakeTurnsAreNoCircle) {
   for (uint32_t rank : {0, 1, 2}) Declare(rank, 1, Spec(3));
   for (uint32_t rank : {1, 2}) Declare(rank, 1, Spec(3, 1));
-  // Rank 0 waits for all, the others are still among themselves: rank 2 is late.
+  // Rank 0 waits for all ranks. The others still use the name among themselves, because rank 2 is
+  // late.
   EXPECT_EQ(Overdue(0, {0, 0, 2}, 1), (Said{}));
   EXPECT_EQ(Overdue(1, {1, 0, 2}, 2, {1, 2}, {{0, 0, 1}}), (Said{}));
-  // Then rank 1 has gone on to the set of all ranks, and rank 2's old word comes in.
+  // Rank 1 has gone on to the set of all ranks, and now rank 2's old word comes in.
   EXPECT_EQ(Overdue(1, {0, 0, 2}, 1, {}, {{1, 0, 2}}), (Said{}));
   EXPECT_EQ(Overdue(2, {1, 0, 2}, 2, {1, 2}, {{0, 0, 1}}), (Said{}));
   EXPECT_TRUE(failures.empty());
@@ -110,7 +111,8 @@ TEST_F(DeclarationsTest, WhatALostRankMeantContradictsNobody) {
       << "rank 3 lives and means what rank 2 meant";
 }
 
-// Its round has ended in an error for the others, which then disagreed about a later one.
+// The round of this rank has ended in an error for the others, which then disagreed about a later
+// one.
 TEST_F(DeclarationsTest, ARankThatIsBehindAFailureHearsWhatWasMeantInItsRound) {
   Declare(0, 1, Spec(3));
   Declare(0, 4, Spec(4));
@@ -197,7 +199,7 @@ TEST_F(DeclarationsTest, ACircleOfTwoRoundsOfANameFailsTheEarlierOne) {
   }
 }
 
-// Any two of them are a circle, too.
+// Any two of the uses are a circle, too.
 TEST_F(DeclarationsTest, AllWhoAreStuckThenAreToldAsOne) {
   const wire::NamedUse in_z{"z", {0, 0, 1, 3}};
   DeclareTwo();
@@ -240,7 +242,7 @@ TEST_F(DeclarationsTest, WhoCanGoOnIsNotStuckAnyMore) {
   names.ForgetOverdue([](uint64_t incarnation) { return incarnation == 101; });
   EXPECT_TRUE(both_lack());
   both_stick();
-  Begin(names);  // a generation
+  Begin(names);  // a generation begins
   EXPECT_TRUE(both_lack());
   EXPECT_TRUE(failures.empty());
 }
@@ -266,8 +268,8 @@ TEST_F(DeclarationsTest, ANameWithTooManySpecsFailsWithAdvice) {
   EXPECT_EQ(Declare(0, 1, Spec(3), 1).at(0).substr(0, 1), "T");
 }
 
-// A coordinator without memory knows all specs again, and of a failure in two process sets both,
-// though the only one who was told was told of one.
+// A coordinator without memory learns all specs again. Of a failure in two process sets it learns
+// both, although the only worker that is left was told of one.
 TEST_F(DeclarationsTest, AllComesBackFromWhatWorkersKnow) {
   Declare(0, 1, Spec(3));
   Declare(0, 2, Spec(4));
@@ -291,7 +293,7 @@ TEST_F(DeclarationsTest, AllComesBackFromWhatWorkersKnow) {
   EXPECT_EQ(failures.back().tensors, (std::vector<TensorId>{7, 8}));
 }
 
-// What is told of tensors that nobody knows any more, message by message.
+// Returns what is told of tensors that nobody knows any more, message by message.
 std::vector<wire::StillKnown> StillKnownIn(const Declarations::Answers& answers) {
   std::vector<wire::StillKnown> all;
   for (const Declarations::Answer& answer : answers) {
@@ -308,7 +310,8 @@ TEST_F(DeclarationsTest, ServersAreToldWhatIsStillKnownAfterARestart) {
   Declarations fresh;
   Begin(fresh);
   fresh.Number(kFirst, 1000);
-  // The last two: no round is played of so many attempts; and nobody can know this number yet.
+  // The last two words are ignored: no round is played of so many attempts, and nobody can know
+  // this number yet.
   fresh.OnKnown(Rank(0), {{{{"x", 0, 0, 5, placement}, Spec(3)},
                            {{"x", 0, 5000, 7, placement}, Spec(3)},
                            {{"z", 0, 0, kFirst, placement}, Spec(3)}},
@@ -319,7 +322,7 @@ TEST_F(DeclarationsTest, ServersAreToldWhatIsStillKnownAfterARestart) {
   const std::vector<wire::StillKnown> told = {{0, kFirst, {2, 5, 7}}};
   EXPECT_EQ(StillKnownIn(fresh.StillKnown(Declarations::kServers)), told);
   EXPECT_EQ(StillKnownIn(fresh.ForServer(9)), told);
-  Begin(fresh);  // a generation has no tensors of before
+  Begin(fresh);  // a generation does not know earlier tensors
   EXPECT_TRUE(StillKnownIn(fresh.ForServer(9)).empty());
 }
 

@@ -87,7 +87,7 @@ TEST_F(LettingGoTest, NamesThatComeAndGoCostNothingThatStays) {
   EXPECT_EQ(names.known(), 0U);
 }
 
-// One rank had heard that all have let go before the coordinator was lost, another one had not.
+// Before the coordinator was lost, one rank had heard that all have let go; another one had not.
 TEST_F(LettingGoTest, WhatAllWhoKnowItHaveLetGoOfIsOverAfterARestart) {
   std::vector<uint64_t> placement = {0, 0, 2};
   Declarations fresh;
@@ -109,7 +109,7 @@ TEST_F(LettingGoTest, WhatAllWhoKnowItHaveLetGoOfIsOverAfterARestart) {
   EXPECT_EQ(Note(fresh.OnDeclare(Rank(1), {"y", 0, Spec(3), 2, 4})), (Said{{1, "T8"}}));
 }
 
-// A rank knows the course that followed, another one did not hear that the first one is over.
+// One rank knows the course that followed. Another one did not hear that the first course is over.
 TEST_F(LettingGoTest, OfTwoCoursesOfANameTheEarlierOneIsOver) {
   std::vector<uint64_t> placement = {0, 0, 2};
   const wire::KnownTensor earlier{{"x", 0, 0, 7, placement, 3}, Spec(3), true};
@@ -133,7 +133,8 @@ TEST_F(LettingGoTest, OfTwoCoursesOfANameTheEarlierOneIsOver) {
   }
 }
 
-// One rank heard that all have let go of T7 and has another tensor since, another one did not hear.
+// One rank heard that all have let go of T7, and has had another tensor since. Another rank did not
+// hear it.
 TEST_F(LettingGoTest, OfTwoTensorsForOneSpecTheEarlierOneIsOver) {
   std::vector<uint64_t> placement = {0, 0, 2};
   const wire::KnownTensor earlier{{"x", 0, 0, 7, placement, 3}, Spec(3), true};
@@ -164,7 +165,7 @@ TEST_F(LettingGoTest, ATensorThatIsNamedTwiceIsForgottenOnce) {
   EXPECT_EQ(LetGo(0, {1, 1}), (Said{{0, "without T1 course 1 of x"}}));
 }
 
-// No correct worker begins an attempt behind one that has not failed.
+// No correct worker begins an attempt while the attempt before it goes on.
 TEST_F(LettingGoTest, ACourseIsNotOverWhileAnAttemptOfItGoesOn) {
   for (uint32_t rank : {0, 1}) Declare(rank, 1, Spec(3));
   Declare(2, 1, Spec(3), 1, 1);

@@ -5,8 +5,8 @@
 namespace byteps::protocol {
 namespace {
 
-// A coordinator numbers tensors in a range of its own, so that none is used twice. Ten new names a
-// second are five weeks of one coordinator; and a job may restart it 126 times.
+// A coordinator numbers tensors in a range of its own, so that no number is used twice. With ten
+// new names a second, a range lasts five weeks. A job may restart its coordinator 126 times.
 constexpr TensorId kTensorsOfTerm = TensorId{1} << 25;
 
 Declarations::Rank RankOf(const Member& worker) { return {worker.incarnation(), worker.index}; }

@@ -1,9 +1,8 @@
-// The coordinator's desk for names: takes what members say of declarations, answers them, and after
-// a restart learns from the workers what was declared before it goes on.
+// The coordinator's desk for names. It takes what members say of declarations and answers them.
+// After a restart it first learns from the workers what was declared.
 //
-// Until every worker has told what it knows, what they say of names has to wait (IsRebuilding); its
-// owner keeps it so long.
-// One thread; no I/O: what is to be said goes through the driver.
+// Until every worker has told what it knows, other words of names have to wait (IsRebuilding). The
+// owner of this desk keeps them meanwhile. One thread; no I/O: the driver sends.
 #pragma once
 
 #include <cstdint>
@@ -26,33 +25,34 @@ class NameDesk {
  public:
   NameDesk(const Surroundings& around, const Roster& roster, JobEnd& job_end);
 
-  // A generation begins with `view`: no name stands for anything.
+  // Begins a generation with `view`: no name stands for anything.
   void Begin(const wire::View& view);
-  // And this coordinator, that of after `restarts` others, did not see it begin.
+  // Begins to rebuild, because this coordinator did not see the generation begin. `restarts`: the
+  // number of coordinators before this one.
   void Rebuild(const wire::View& view, uint64_t restarts);
   bool IsRebuilding() const { return rebuilding_; }
 
-  // From workers that are in the view. REQUIRES: not IsRebuilding(), except for an answer: one to a
-  // question of before a restart is dropped, and it is asked again.
+  // Words of workers that are in the view. REQUIRES: not IsRebuilding(), except for OnUnbegun. It
+  // drops an answer to a question from before a restart; the question is asked again.
   void OnDeclare(const Member& worker, const wire::Declare& declare);
   void OnLetGo(const Member& worker, const wire::LetGo& let_go);
   void OnOverdue(const Member& worker, const wire::Overdue& overdue);
   void OnUnbegun(const Member& worker, const wire::Unbegun& answer);
 
-  // What somebody knows comes before its report, over the same connection. `late`: it is not known
-  // yet which view is in force.
+  // OnKnown takes what a process knows. This comes before the report of the process, over the same
+  // connection. `late`: it is not known yet which view is in force.
   void OnKnown(ConnectionId from, const wire::Known& known) { unclaimed_[from].push_back(known); }
   void OnLost(ConnectionId id) { unclaimed_.erase(id); }
   void OnReport(ConnectionId from, const wire::Report& report, bool late);
-  // `worker` is known to be in `view`, and has told what it knows, or nothing.
+  // Notes that `worker` is in `view`, and takes what it has told, if anything.
   void TakeKnown(uint64_t worker, const wire::View& view);
 
-  // A server joins, or a member is connected again: what it may have missed.
+  // Tells a server that joins, or a member that is connected again, what it may have missed.
   void BringUpToDate(const Member& member);
-  // What these ranks wait for: they say it again, or nobody waits for them any more.
+  // Forgets what these ranks wait for. They say it again, or nobody waits for them any more.
   void ForgetWaits(const std::function<bool(uint64_t)>& gone) { declarations_.ForgetOverdue(gone); }
-  // Nor for what these know, and what they meant contradicts nobody. A view without them is in
-  // force.
+  // Forgets these ranks, because a view without them is in force. Nobody waits for what they know,
+  // and what they meant contradicts nobody.
   void ForgetIf(const std::function<bool(uint64_t)>& gone);
 
   std::map<TensorId, std::string> NamesOf(const std::vector<TensorId>& tensors) const {
@@ -63,7 +63,7 @@ class NameDesk {
   void DoWhatIsDue();
 
  private:
-  // What a worker told before its place in the job was known.
+  // The words of a worker whose place in the job was not known yet.
   struct Told {
     uint32_t generation = 0;
     std::vector<wire::Known> parts;
@@ -75,10 +75,10 @@ class NameDesk {
   const Roster& roster_;
   JobEnd& job_end_;
   Declarations declarations_;
-  std::optional<Time> judge_at_;  // ranks that are stuck
+  std::optional<Time> judge_at_;  // when the stuck ranks are judged
   bool rebuilding_ = false;
   Incarnations awaited_;                                        // workers that have not told yet
-  std::map<ConnectionId, std::vector<wire::Known>> unclaimed_;  // of those that will report
+  std::map<ConnectionId, std::vector<wire::Known>> unclaimed_;  // of processes that will report
   std::map<uint64_t, Told> told_;                               // by worker
 };
 

@@ -43,7 +43,7 @@ std::vector<StuckRanks::Question> StuckRanks::Add(uint32_t rank, const Wait& wai
 
 void StuckRanks::Ask(uint32_t rank, Stuck& of, const Wait& about,
                      std::vector<Question>& questions) {
-  uint64_t rounds = wire::FirstRoundAfter(1);  // rounds as workers count them, of one join
+  uint64_t rounds = wire::FirstRoundAfter(1);  // as workers count rounds: the rounds of one join
   bool meets = about.use != of.wait.use &&
                about.use.use.round / rounds == of.wait.use.use.round / rounds &&
                (about.ranks == nullptr ||

@@ -1,20 +1,24 @@
-// Ranks that can begin nothing before an operation of theirs has ended, and circles of such
+// Ranks that can begin nothing before one of their operations has ended, and circles of such
 // operations, over all names.
 //
-// A rank says that it is stuck in a use. Then it is asked which uses it has not begun, of those
-// that other ranks are stuck in and that need its part. Say that it is stuck in V and has not begun
-// U: that is an arrow from U to V, since U needs a part that comes only after V has ended. A circle
-// of arrows is a mismatch: none of its operations can ever end.
+// A rank says that it is stuck in a use. Then the coordinator asks it for the uses that it has not
+// begun, among those that other ranks are stuck in and that need its part. Say that the rank is
+// stuck in V and has not begun U. That is an arrow from U to V, because U needs a part that comes
+// only after V has ended. A circle of arrows is a mismatch: none of its operations can ever end.
 //
-// That holds however old the words are. Say U is the first operation of the circle to end, now or
-// at any other time, and B is the rank of its arrow to V. U had B's part then, so B had begun U.
-// It had not when it answered out of V, and it could begin nothing until V ended: V was before U.
-// Only these end an operation without the part of B. B has joined: it was not stuck in a join (a
-// worker never says so), so it has joined after V had ended; and when it comes back its rounds
-// count one join more, so it is asked only about uses that count as many as V. B was lost or has
-// left: then its word is forgotten. Or the operation ends in an error, or B can go on although V is
-// open (Ctrl-C): then it takes its word back; only when that crosses with a verdict can a use fail
-// of which that is not true any more.
+// This holds however old the words are. Say U is the first operation of the circle to end, now or
+// at any other time, and B is the rank of its arrow to V. U had B's part then, so B had begun U. B
+// had not begun U when it answered out of V, and B could begin nothing until V ended. So V ended
+// before U.
+//
+// An operation ends without the part of B only in these cases:
+//
+//   * B has joined. It was not stuck in a join, because a worker never says so, so it has joined
+//     after V had ended. When B comes back, its rounds count one join more, so it is asked only
+//     about uses that count as many joins as V.
+//   * B was lost or has left. Then its word is forgotten.
+//   * The operation ends in an error, or B can go on although V is open (Ctrl-C). Then B takes its
+//     word back. Only if that crosses with a verdict, a use can fail although B no longer lacks it.
 #pragma once
 
 #include <cstdint>
@@ -37,38 +41,39 @@ class StuckRanks {
     uint64_t incarnation = 0;
     wire::NamedUse use;
     TensorId tensor = 0;
-    std::shared_ptr<const std::vector<uint32_t>> ranks;  // of its process set; null: everybody
+    std::shared_ptr<const std::vector<uint32_t>> ranks;  // of its process set; null: all ranks
   };
   struct Question {
-    uint64_t to = 0;  // incarnation
+    uint64_t to = 0;  // the incarnation of a worker
     wire::Unbegun message;
   };
   using Circle = std::vector<wire::NamedUse>;
 
-  // The rank is stuck in this use, whatever it was before. What others must be asked now.
+  // Notes that the rank is stuck in this use, and no longer in an earlier one. Returns the
+  // questions that others must be asked now.
   std::vector<Question> Add(uint32_t rank, const Wait& wait);
-  // It is not, as far as is known: in this name; in any.
+  // Notes that the rank is not stuck, as far as is known: not in this name, or not in any name.
   void Remove(uint32_t rank, uint64_t incarnation, const std::string& name);
   void Remove(uint32_t rank, uint64_t incarnation);
   void RemoveIf(const std::function<bool(const Wait&)>& gone);
   void Clear() { stuck_.clear(); }
 
-  // An answer. True: there may be a circle now.
+  // Takes an answer. Returns true if there may be a circle now.
   bool OnUnbegun(uint32_t rank, uint64_t incarnation, const wire::Unbegun& answer);
-  // Uses from each of which arrows lead to all others of its circle.
+  // Returns the circles. From each use of a circle arrows lead to all other uses of the circle.
   std::vector<Circle> Circles() const;
 
-  // Who is stuck in the use, by rank, the lowest first.
+  // Returns the ranks that are stuck in the use, the lowest first.
   std::vector<std::pair<uint32_t, const Wait*>> In(const wire::NamedUse& use) const;
-  // The lowest rank that is stuck in one of `circle` and has not begun `use`.
+  // Returns the lowest rank that is stuck in a use of `circle` and has not begun `use`.
   uint32_t Lacking(const wire::NamedUse& use, const Circle& circle) const;
 
  private:
   struct Stuck {
     Wait wait;
-    std::map<wire::NamedUse, bool> asked;  // true: it has not begun it
+    std::map<wire::NamedUse, bool> asked;  // true: the rank has not begun the use
   };
-  // Asks `of` about `about`, unless that is idle or was done.
+  // Asks `of` about `about`, unless the question is idle or was asked already.
   static void Ask(uint32_t rank, Stuck& of, const Wait& about, std::vector<Question>& questions);
 
   std::map<uint32_t, Stuck> stuck_;  // by rank

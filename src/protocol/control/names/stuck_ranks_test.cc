@@ -1,4 +1,4 @@
-// Which circles of operations are found, and that ranks that can go on are in none.
+// The right circles of operations are found, and no rank that can go on is in one.
 #include "src/protocol/control/names/stuck_ranks.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ class StuckRanksTest : public testing::Test {
     return {name, {process_set, 0, round}};
   }
 
-  // What each rank is asked, as "name/round".
+  // Returns what each rank is asked, as "name/round".
   std::map<uint32_t, std::vector<std::string>> Stick(uint32_t rank, const NamedUse& use,
                                                      const std::vector<uint32_t>& ranks = {}) {
     std::shared_ptr<const std::vector<uint32_t>> list;
@@ -31,7 +31,7 @@ class StuckRanksTest : public testing::Test {
     return asked;
   }
 
-  // The circle that is known then, if any.
+  // Returns the circle that is known then, if any.
   std::vector<NamedUse> Lacks(uint32_t rank, const NamedUse& in, const NamedUse& what) {
     static_cast<void>(stuck.OnUnbegun(rank, 100 + rank, {in, {what}}));
     auto circles = stuck.Circles();
@@ -62,7 +62,7 @@ TEST_F(StuckRanksTest, ManyRanksInOneUseAreAskedOnceEach) {
   EXPECT_EQ(stuck.In(Use("a")).size(), 2u);
 }
 
-// Each is in two of three process sets, so that only the three together are a circle.
+// Each rank is in two of three process sets, so only the three together are a circle.
 TEST_F(StuckRanksTest, ACircleOfThree) {
   NamedUse a = Use("a", 1, 1), b = Use("b", 1, 2), c = Use("c", 1, 3);
   Stick(0, a, {1, 0});
@@ -73,7 +73,7 @@ TEST_F(StuckRanksTest, ACircleOfThree) {
   EXPECT_EQ(Lacks(0, a, c), (Circle{a, b, c}));
 }
 
-// Rank 2 waits for those of the circle, but nobody in it waits for rank 2.
+// Rank 2 waits for the ranks of the circle, but nobody in the circle waits for rank 2.
 TEST_F(StuckRanksTest, WhoOnlyWaitsForTheCircleIsNotInIt) {
   NamedUse a = Use("a", 1, 1), b = Use("b", 1, 1), all = Use("all");
   Stick(0, a, {0, 1});
@@ -106,7 +106,7 @@ TEST_F(StuckRanksTest, OldWordsCountForNothing) {
   EXPECT_EQ(Lacks(1, Use("c"), Use("a")), (Circle{})) << "out of another use";
   EXPECT_EQ(Lacks(1, Use("b"), Use("z")), (Circle{})) << "nobody has asked";
   EXPECT_EQ(Lacks(2, Use("b"), Use("a")), (Circle{})) << "it is not stuck";
-  // Rank 0 has gone on and is stuck again: what it lacked before is no news.
+  // Rank 0 has gone on and is stuck again, so what it lacked before is no news.
   EXPECT_EQ(Stick(0, Use("a")), (Asked{{0, {"b/1"}}}));
   EXPECT_EQ(Lacks(1, Use("b"), Use("a")), (Circle{}));
   stuck.RemoveIf([](const StuckRanks::Wait& wait) { return wait.incarnation == 101; });

@@ -10,12 +10,12 @@
 namespace byteps::protocol {
 namespace {
 
-// So many are named in one message: a megabyte.
+// One message names at most so many tensors, a megabyte.
 constexpr size_t kStillKnownMax = size_t{1} << 18;
 
-// What is known of the pieces before the first round. Where sizes are told first, pieces are dealt
-// from the same state, but their number is not known here; that of scattered rows depends on the
-// process set and is about this one.
+// Cuts a tensor as far as its pieces are known before the first round. If the ranks exchange sizes
+// first, pieces are dealt from the same state, but their number is not known here. The number of
+// pieces of scattered rows depends on the process set and is about this one.
 Result<plan::Partition> CutOf(const wire::TensorSpec& spec, uint32_t ranks, uint32_t bytes_max) {
   std::optional<uint64_t> bytes = operations::DeclaredBytes(spec);
   if (!bytes.has_value()) {

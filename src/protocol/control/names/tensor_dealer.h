@@ -1,5 +1,7 @@
-// Numbers of tensors, and the state from which their pieces are dealt to shards. No number is used
-// twice, also not by coordinators one after the other: each has a range of its own.
+// The numbers of tensors, and the state from which their pieces are dealt to shards. No number is
+// used twice, not even by coordinators one after the other, because each coordinator has a range of
+// its own.
+//
 // A value without I/O.
 #pragma once
 
@@ -18,23 +20,25 @@ namespace byteps::protocol {
 
 class TensorDealer {
  public:
-  // This coordinator's numbers: `first`, and fewer than `first` + `count`.
+  // Sets the numbers of this coordinator: from `first` on, below `first` + `count`.
   void Number(TensorId first, uint32_t count);
-  // A generation of so many ranks begins: `dealer` has dealt nothing. Ranks, by which workers cut
-  // too (worker/deal.h); the dealer's weights are those of the view, which count contributors.
+  // Begins a generation of so many ranks; `dealer` has dealt nothing. The number of ranks counts
+  // here, because workers cut by it, too (worker/exchange/deal.h). The dealer's weights are those
+  // of the view, which count contributors.
   void Begin(plan::PieceAssigner dealer, uint32_t ranks, uint32_t piece_bytes_max);
 
-  // The next tensor. kInvalidArgument, kExhausted: not this one.
+  // Returns the next tensor. kInvalidArgument, kExhausted: this spec gets none.
   Result<Attempt::Variant> Deal(const wire::TensorSpec& spec);
 
-  // After a restart. A worker knows this tensor:
+  // After a restart, notes that a worker knows this tensor.
   void Hear(TensorId tensor);
-  // Nobody knows it any more.
+  // Notes that nobody knows this tensor any more.
   void Forget(TensorId tensor) { heard_.erase(tensor); }
-  // All have told: it goes on dealing where the latest of these ended (null: there is none).
+  // Goes on dealing where `last` ended, because all workers have told. `last`: the latest tensor
+  // that a worker knows; null: there is none.
   Status GoOnAfter(const Attempt::Entry* last);
-  // Which tensors of earlier coordinators somebody knows, in as many messages as it needs; none
-  // before GoOnAfter.
+  // Tells which tensors of earlier coordinators a worker knows, in as many messages as that needs;
+  // none before GoOnAfter.
   std::vector<wire::StillKnown> StillKnown() const;
 
  private:
@@ -44,7 +48,7 @@ class TensorDealer {
   TensorId first_ = 1;
   TensorId next_ = 1;
   TensorId end_ = UINT32_MAX;
-  std::set<TensorId> heard_;  // of earlier coordinators
+  std::set<TensorId> heard_;  // tensors of earlier coordinators
   bool all_heard_ = false;
 };
 

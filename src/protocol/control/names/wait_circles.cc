@@ -1,16 +1,21 @@
-// Within one name, between process sets. A rank has a name open in one process set at a time. Say
-// that A waits for round a of set G; B is in G and waits for round b of another set H; and B has
-// begun no round of G as late as a. That is an arrow from A to B: A's operation needs a part that B
-// gives only when B's own operation has ended. A circle of arrows is a mismatch.
+// Circles within one name, between process sets. A rank has a name open in one process set at a
+// time. Say that A waits for round a of set G. B is in G, waits for round b of another set H, and
+// has begun no round of G as late as a. That is an arrow from A to B: A's operation needs a part
+// that B gives only when B's own operation has ended. A circle of arrows is a mismatch.
 //
-// That holds however old the reports are. Say A's operation is the first of the circle to end, now
-// or at any other time. It had B's part then, so B had begun round a of G, which it had not when it
-// reported; and since it reported out of its own operation, that one had ended before: A's was not
-// the first. Only these end an operation without the part of B. B has joined: not before its
-// operation has ended, and when it comes back its rounds count one join more, so both sides must
-// count the same. B was lost or has left: then its report is forgotten (ForgetIf). Or the operation
-// ends in an error: the worker takes back what it reported of such a one; only when that word and
-// another rank's report cross on their way can a name fail again that has just failed.
+// This holds however old the reports are. Say A's operation is the first of the circle to end, now
+// or at any other time. It had B's part then, so B had begun round a of G. B had not begun it when
+// it reported, and B reported out of its own operation. So B's operation had ended before, and A's
+// was not the first.
+//
+// An operation ends without the part of B only in these cases:
+//
+//   * B has joined. It did not join before its operation had ended. When it comes back, its rounds
+//     count one join more, so both sides must count the same number of joins.
+//   * B was lost or has left. Then its report is forgotten (ForgetIf).
+//   * The operation ends in an error. Then the worker takes back what it reported of the operation.
+//     Only if that word and another rank's report cross on their way, a name can fail again that
+//     has just failed.
 #include "src/protocol/control/names/wait_circles.h"
 
 #include <algorithm>
@@ -23,11 +28,12 @@
 namespace byteps::protocol {
 namespace {
 
-// What a message names of a circle.
+// The limits of what a message names of a circle.
 constexpr size_t kSidesMax = 4;
 constexpr size_t kRanksOfCircleMax = 8;
 
-// An attempt fails from its earliest round on. The circle is in order.
+// Keeps the earliest round of each attempt, because an attempt fails from its earliest round on.
+// The circle is in order.
 StuckRanks::Circle Earliest(const StuckRanks::Circle& circle) {
   StuckRanks::Circle earliest;
   std::unique_copy(circle.begin(), circle.end(), std::back_inserter(earliest),
@@ -65,7 +71,7 @@ bool WaitCircles::OnUnbegun(uint32_t rank, uint64_t incarnation, const wire::Unb
 
 std::optional<WaitCircles::Mismatch> WaitCircles::Judge() const {
   for (const StuckRanks::Circle& circle : stuck_.Circles()) {
-    // One that failed since: its ranks are not stuck there any more.
+    // A circle is old if one of its uses has failed since: no rank is stuck there any more.
     bool old = std::any_of(circle.begin(), circle.end(),
                            [&](const wire::NamedUse& use) { return stuck_.In(use).empty(); });
     if (old) continue;
@@ -115,7 +121,8 @@ void WaitCircles::ForgetIf(const std::function<bool(uint64_t)>& gone) {
   stuck_.RemoveIf([&](const StuckRanks::Wait& wait) { return gone(wait.incarnation); });
 }
 
-// The arrow from `wait` to `other`, whose rank is in the process set of `wait`.
+// Returns whether there is an arrow from `wait` to `other`. REQUIRES: the rank of `other` is in the
+// process set of `wait`.
 bool WaitCircles::WaitsInVain(const Wait& wait, const Wait& other) {
   const wire::Use& use = wait.use;
   const wire::Use& others = other.use;
@@ -128,7 +135,8 @@ bool WaitCircles::WaitsInVain(const Wait& wait, const Wait& other) {
   return last == other.elsewhere.end() || *last < use;
 }
 
-// The ranks of a circle of arrows, in their order, from `from` on; none: there is none.
+// Returns the ranks of a circle of arrows, in their order, from `from` on. Returns nothing if there
+// is no circle.
 std::vector<uint32_t> WaitCircles::FindCircle(const Waits& waits, uint32_t from) {
   std::map<uint32_t, uint32_t> reached_from;
   std::vector<uint32_t> next = {from};
@@ -161,10 +169,10 @@ std::vector<uint32_t> WaitCircles::FindCircle(const Waits& waits, uint32_t from)
   return {};
 }
 
-// The attempts in all process sets of the circle fail as one. Two sides are named.
+// The attempts in all process sets of the circle fail as one. The text names two sides.
 WaitCircles::Mismatch WaitCircles::Within(const std::string& name, const Waits& waits,
                                           const std::vector<uint32_t>& circle) const {
-  std::map<uint32_t, wire::Use> uses;  // by process set: the earliest
+  std::map<uint32_t, wire::Use> uses;  // the earliest use, by process set
   std::string sides;
   for (size_t i = 0; i < circle.size(); ++i) {
     const Wait& what = waits.at(circle[i]);

@@ -1,20 +1,20 @@
-// Ranks that wait for each other, so that none of their operations can ever end. This is the whole
-// search: ranks say what they wait for, and answer what they are asked; out of it come mismatches.
+// Ranks that wait for each other, so that none of their operations can ever end. The whole search
+// is here: ranks say what they wait for and answer questions, and the result is mismatches.
 //
-// Why it is needed. Say that rank 0 calls push_pull of "a" and then of "b", and rank 1 "b" and then
-// "a", each waiting for the first before it begins the second. Nothing is wrong with either name:
-// in each, one rank has come and the other one is on its way. Only the two together show that
-// nobody ever comes. So each rank that has waited for a while (half a second) says for what, and
-// the coordinator draws an arrow from operation U to operation V when some rank can begin U only
-// after V has ended. A circle of arrows is an error on all of its ranks, at once and by name,
-// instead of a time-out without a reason.
+// The search is needed for this reason. Say that rank 0 calls push_pull of "a" and then of "b", and
+// rank 1 calls it of "b" and then of "a". Each waits for its first call before it begins the
+// second. Nothing is wrong with either name: in each, one rank has come and the other one is on its
+// way. Only the two names together show that nobody ever comes. So each rank that has waited for
+// half a second says for what. The coordinator draws an arrow from operation U to operation V if a
+// rank can begin U only after V has ended. A circle of arrows is an error on all of its ranks, at
+// once and with the names, instead of a time-out without a reason.
 //
 // Arrows come from two kinds of words. Within one name a rank has one process set open at a time,
-// and says in the same word how far it is in the others: that is enough, and the circle is found
-// when its last rank speaks. Between names a rank may have any number of operations open; only one
-// that is stuck (it can begin nothing before its operation has ended) makes an arrow, and it has to
-// be asked what it has not begun: stuck_ranks.h. Both hold however old the words are; why is said
-// beside them.
+// and says in the same word how far it is in the others. This is enough, and the circle is found
+// when its last rank speaks. Between names a rank may have any number of operations open. Only a
+// stuck rank makes an arrow: it can begin nothing before its operation has ended. The coordinator
+// has to ask it for the uses that it has not begun (stuck_ranks.h). Both kinds hold however old the
+// words are; wait_circles.cc and stuck_ranks.h say why.
 //
 // A value without I/O.
 #pragma once
@@ -38,42 +38,46 @@ namespace byteps::protocol {
 class WaitCircles {
  public:
   using Question = StuckRanks::Question;
-  // What a rank waits for, as it has said.
+  // The thing that a rank waits for, by its own word.
   struct Wait {
     uint64_t incarnation = 0;
     wire::Use use;
     TensorId tensor = 0;
-    std::vector<wire::Use> elsewhere;  // how far it is in this name, in other process sets
-    std::shared_ptr<const std::vector<uint32_t>> ranks;  // of its process set; null: everybody
+    std::vector<wire::Use> elsewhere;  // how far the rank is in this name, in other process sets
+    std::shared_ptr<const std::vector<uint32_t>> ranks;  // of its process set; null: all ranks
   };
-  // These uses fail as one.
+  // Uses that fail as one.
   struct Mismatch {
     std::vector<wire::NamedUse> uses;
     StatusCode code = StatusCode::kMismatch;
     std::string text;
   };
-  // What a tensor of this use is, for people: "sum of float32[3] of all ranks"; empty: not known.
+  // Describes a tensor of this use for people: "sum of float32[3] of all ranks"; empty: not known.
   using Describe = std::function<std::string(const wire::NamedUse&, TensorId)>;
 
   explicit WaitCircles(Describe describe) : describe_(std::move(describe)) {}
 
-  // The rank waits for this, whatever it was before. A circle within the name, if that closes one.
+  // Notes that the rank waits for this, and no longer for an earlier use of the name. Returns the
+  // circle within the name that this closes, if any.
   std::optional<Mismatch> Add(uint32_t rank, const std::string& name, const Wait& wait);
-  // And it is stuck in it, as it waits for it: what must be asked now.
+  // Notes that the rank is stuck in the use that it waits for in this name. Returns the questions
+  // that must be asked now.
   std::vector<Question> AddStuck(uint32_t rank, const std::string& name);
-  // An answer. True: Judge should follow soon, when others that are stuck have said so, too: all
-  // get the same error then.
+  // Takes an answer. If this returns true, call Judge soon, but only when other stuck ranks have
+  // answered, too: all of them get the same error then.
   bool OnUnbegun(uint32_t rank, uint64_t incarnation, const wire::Unbegun& answer);
-  // A circle between names; it is there until its uses are forgotten (ForgetUses).
+  // Returns a circle between names, if there is one. It stays until its uses are forgotten
+  // (ForgetUses).
   std::optional<Mismatch> Judge() const;
 
-  // What the rank waits for in this name is over. `stuck_anywhere`: it is stuck in no other one.
+  // Notes that the rank no longer waits in this name. `stuck_anywhere`: it is not stuck in any
+  // other name either.
   void Forget(uint32_t rank, uint64_t incarnation, const std::string& name, bool stuck_anywhere);
-  // It has begun something else in this name.
+  // Notes that the rank has begun something else in this name.
   void ForgetWait(uint32_t rank, const std::string& name);
-  // All that is waited for in this process set of the name, up to this attempt.
+  // Forgets all waits in this process set of the name, up to this attempt.
   void ForgetUses(const std::string& name, const wire::Use& use);
-  // What members wait for that are gone, by incarnation, or will say it again.
+  // Forgets what members wait for that are gone, by incarnation, or that will say it again.
   void ForgetIf(const std::function<bool(uint64_t)>& gone);
   void Clear();
 

@@ -94,7 +94,7 @@ TEST_F(WaitCirclesTest, NamesHaveNothingToDoWithEachOther) {
   EXPECT_FALSE(circles.Add(1, "y", WaitFor(1, {2, 0, 1}, {0, 1})).has_value());
 }
 
-// A rank begins something else: its arrows are those of what it waits for now.
+// A rank begins something else, so its arrows are those of the use that it waits for now.
 TEST_F(WaitCirclesTest, ALaterWordTakesThePlaceOfAnEarlierOne) {
   circles.Add(0, "x", WaitFor(0, {1, 0, 1}, {0, 1}));
   circles.ForgetWait(0, "x");
@@ -112,7 +112,7 @@ TEST_F(WaitCirclesTest, WhatHasFailedIsForgottenUpToItsAttempt) {
   EXPECT_FALSE(circles.Add(1, "x", WaitFor(1, {2, 0, 1}, {0, 1})).has_value());
 }
 
-// Any ranks in any process sets of one name, against a plain search for a way back.
+// Compares any ranks in any process sets of one name with a plain search for a way back.
 RC_GTEST_FIXTURE_PROP(WaitCirclesTest, FindsExactlyTheCirclesOfArrows, ()) {
   const auto ranks = *rc::gen::inRange(2U, 6U);
   std::vector<WaitCircles::Wait> waits;
@@ -122,7 +122,7 @@ RC_GTEST_FIXTURE_PROP(WaitCirclesTest, FindsExactlyTheCirclesOfArrows, ()) {
     for (uint32_t other = 0; other < ranks; ++other) {
       if (other != rank && *rc::gen::arbitrary<bool>()) members.push_back(other);
     }
-    // A process set is what its number says: here each rank waits in one of its own.
+    // A process set is what its number says. Here each rank waits in a process set of its own.
     std::vector<wire::Use> elsewhere;
     for (uint32_t other = 0; other < rank; ++other) {
       if (*rc::gen::inRange(0, 4) > 0) continue;

@@ -7,12 +7,14 @@
 #include <chrono>
 #include <cstdio>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "sim/digest.h"
 #include "sim/faults.h"
 #include "sim/links.h"
 #include "sim/mistakes.h"
@@ -32,6 +34,7 @@ struct Arguments {
   bool faults = false;
   bool keep_going = false;
   bool verbose = false;
+  bool digest = false;
   bool scale = false;
   ScaleOptions scale_options;
   bool links = false;
@@ -145,6 +148,28 @@ struct Table {
   std::array<std::array<uint64_t, kFaultCount>, kFaultCount> pairs{};
 };
 
+// Returns where the report goes: the output of --digest has nothing but digests.
+std::FILE* ReportOf(const Arguments& arguments) { return arguments.digest ? stderr : stdout; }
+
+// Prints a line for each seed, in the order of the seeds, whatever the order in which they end.
+class DigestLines {
+ public:
+  explicit DigestLines(uint64_t first) : next_(first) {}
+  void Add(uint64_t seed, uint64_t digest) {
+    std::lock_guard lock(mutex_);
+    waiting_[seed] = digest;
+    for (; !waiting_.empty() && waiting_.begin()->first == next_; ++next_) {
+      fmt::print("{} {:016x}\n", next_, waiting_.begin()->second);
+      waiting_.erase(waiting_.begin());
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  uint64_t next_;
+  std::map<uint64_t, uint64_t> waiting_;
+};
+
 struct Outcome {
   std::optional<std::string> violation;
   uint64_t events = 0;
@@ -154,11 +179,14 @@ struct Outcome {
   bool ended_early = false;
 };
 
-Outcome RunSeed(const Arguments& arguments, uint64_t seed, Table& table) {
+using Log = std::function<void(const std::string&)>;
+
+Outcome RunSeed(const Arguments& arguments, uint64_t seed, const Log& log, Table& table) {
   if (arguments.faults) {
     FaultOptions options;
     options.seed = seed;
     options.mistakes = MistakeNamed(arguments.mistake);
+    options.log = log;
     FaultResult result = RunFaults(options);
     table.Add(result);
     return {result.violation,       result.events,       result.rounds,
@@ -167,16 +195,24 @@ Outcome RunSeed(const Arguments& arguments, uint64_t seed, Table& table) {
   ScenarioOptions options;
   options.seed = seed;
   options.mistake = MistakeNamed(arguments.mistake).shard;
+  options.log = log;
   ScenarioResult result = RunScenario(options);
   return {result.violation, result.events, result.operations, result.virtual_seconds, 0, false};
 }
 
-void Work(const Arguments& arguments, Totals& totals, Table& table) {
+void Work(const Arguments& arguments, Totals& totals, Table& table, DigestLines& lines) {
   while (totals.failed == 0 || arguments.keep_going) {
     uint64_t index = totals.next++;
     if (index >= arguments.seeds) return;
     uint64_t seed = arguments.first + index;
-    Outcome result = RunSeed(arguments, seed, table);
+    LogDigest digest;
+    Log log;
+    if (arguments.digest) log = [&digest](const std::string& line) { digest.Add(line); };
+    Outcome result = RunSeed(arguments, seed, log, table);
+    if (arguments.digest) {
+      digest.Add(result.violation.value_or("no violation"));
+      lines.Add(seed, digest.value());
+    }
     totals.events += result.events;
     totals.operations += result.operations;
     if (result.ended_early) ++totals.ended_early;
@@ -186,10 +222,11 @@ void Work(const Arguments& arguments, Totals& totals, Table& table) {
     if (result.violation.has_value()) {
       ++totals.failed;
       totals.failed_seed = seed;
-      fmt::print("seed {}: {}\n  replay with: ./dev sim {}--seed {} --mistake {}\n", seed,
+      fmt::print(ReportOf(arguments),
+                 "seed {}: {}\n  replay with: ./dev sim {}--seed {} --mistake {}\n", seed,
                  *result.violation, arguments.faults ? "--faults " : "", seed, arguments.mistake);
     } else if (done % 5000 == 0) {
-      fmt::print("{} of {} seeds\n", done, arguments.seeds);
+      fmt::print(ReportOf(arguments), "{} of {} seeds\n", done, arguments.seeds);
       std::fflush(stdout);
     }
   }
@@ -199,18 +236,20 @@ int RunSeeds(const Arguments& arguments) {
   auto start = std::chrono::steady_clock::now();
   Totals totals;
   Table table;
+  DigestLines lines(arguments.first);
   std::vector<std::jthread> threads;
   for (unsigned i = 0; i < arguments.jobs; ++i) {
-    threads.emplace_back([&] { Work(arguments, totals, table); });
+    threads.emplace_back([&] { Work(arguments, totals, table, lines); });
   }
   threads.clear();
   double spent = ToSeconds(std::chrono::steady_clock::now() - start);
   double of_cores = spent * arguments.jobs;
   double working = static_cast<double>(totals.virtual_microseconds.load()) / 1e6;
   double rest = static_cast<double>(totals.rest_microseconds.load()) / 1e6;
-  fmt::print("{} seeds, {} operations, {} events in {:.1f} s: {}\n", totals.done.load(),
-             totals.operations.load(), totals.events.load(), spent,
+  fmt::print(ReportOf(arguments), "{} seeds, {} operations, {} events in {:.1f} s: {}\n",
+             totals.done.load(), totals.operations.load(), totals.events.load(), spent,
              totals.failed == 0 ? "no violation" : "VIOLATION");
+  if (arguments.digest) return totals.failed == 0 ? 0 : 1;
   fmt::print(
       "{:.1f} s of virtual time until the last operations ended, {:.0f} for each second of a "
       "core\n",
@@ -242,6 +281,8 @@ int Main(int argc, char** argv) {
   app.add_flag("--faults", arguments.faults,
                "processes die, freeze and come back; links are cut; clocks jump");
   app.add_flag("--verbose", arguments.verbose, "with --faults: how often each was played");
+  app.add_flag("--digest", arguments.digest,
+               "print each seed and a hash of its whole log, and the report to stderr");
   app.add_flag("--keep-going", arguments.keep_going, "do not stop at the first violation");
   app.add_flag("--scale", arguments.scale, "time of a push_pull of 100 MB over its lower bound");
   app.add_option("--scale-min", arguments.scale_options.workers_min,
@@ -276,6 +317,11 @@ int Main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   if (arguments.scale) return RunScale(arguments.scale_options);
   if (arguments.links) return RunLinks(arguments.links_options);
+  if (arguments.digest && arguments.only != 0) {
+    arguments.first = arguments.only;
+    arguments.seeds = 1;
+    return RunSeeds(arguments);
+  }
   if (arguments.only == 0) return RunSeeds(arguments);
   return arguments.faults ? RunOneFault(arguments, true) : RunOne(arguments, true);
 }

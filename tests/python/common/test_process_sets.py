@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from byteps.common.errors import NotInitializedError
 from byteps.common.session import default, process_sets
 
 
@@ -49,6 +50,18 @@ def test_a_process_set_as_a_text_is_that_of_horovod(core) -> None:
     assert str(everybody) == "ProcessSet(process_set_id=0, ranks=[0, 1], mpi_comm=None)"
     only = default.add_process_set([1])
     assert str(only) == "ProcessSet(process_set_id=1, ranks=[1], mpi_comm=None)"
+
+
+def test_the_set_of_all_ranks_belongs_to_the_session_of_the_moment(core) -> None:
+    everybody = process_sets.global_process_set
+    for _ in range(2):
+        with pytest.raises(NotInitializedError):
+            everybody.size()
+        assert everybody.ranks == []
+        default.init()
+        assert (everybody.rank(), everybody.size(), everybody.included()) == (0, 2, True)
+        default.shutdown()
+    assert everybody.process_set_id == 0
 
 
 def test_process_sets_are_registered_in_order(core) -> None:

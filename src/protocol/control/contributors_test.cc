@@ -7,7 +7,7 @@ namespace byteps::protocol {
 namespace {
 
 // Two contributors of two ranks each: ranks 0 and 1 on connections 10 and 11 on host "a", ranks 2
-// and 3 on 12 and 13 on host "b"; two servers on 20 and 21. A job that goes on with two ranks.
+// and 3 on 12 and 13 on host "b". Two servers are on 20 and 21. The job goes on with two ranks.
 class ContributorsTest : public ControlTest {
  protected:
   ContributorsTest() {
@@ -63,7 +63,7 @@ TEST_F(ContributorsTest, EachHasOneSlotAndThatIsItsLowestRank) {
   EXPECT_EQ(MembersOf(ViewOf(20)).size(), 6u);
 }
 
-// They are here, and will join in a moment.
+// The processes are here, and will join in a moment.
 TEST_F(ContributorsTest, TheJobDoesNotBeginWithoutAMachineWhoseProcessesStillMeet) {
   std::vector<wire::Join> joins = {JoinAs(2, "b"), JoinAs(3, "b")};
   for (wire::Join& join : joins) {
@@ -97,7 +97,7 @@ TEST_F(ContributorsTest, AMachineThatLacksAProcessIsNamedWhileTheJobWaits) {
   EXPECT_EQ(SlotsAndRanks(ViewOf(20)), (Places{{0, 0}, {0, 1}, {4, 2}, {4, 3}}));
 }
 
-// It is not silent for it that the job has begun, and not when its last process has come.
+// The process hears that the job has begun, and hears again when its last process has come.
 TEST_F(ContributorsTest, WhoIsLeftOutAtALateStartIsToldWhatItWaitsForUntilItIsLetIn) {
   for (int32_t rank : {0, 1, 2}) {
     Say(10 + static_cast<ConnectionId>(rank), JoinAs(rank, rank < 2 ? "a" : "b"));
@@ -201,7 +201,7 @@ TEST_F(ContributorsTest, AContributorThatOutlivesAProcessIsNoticed) {
       << "the mistake that ItIsLostWithAnyOfItsProcessesAndTheOthersAreToldWhy is about";
 }
 
-// The view is made when it is known that rank 3 is lost and its new process waits already.
+// The view is made after rank 3 is known to be lost, when its new process waits already.
 TEST_F(ContributorsTest, ARebornProcessWaitsUntilItsContributorIsWhole) {
   for (bool wrong : {false, true}) {
     SCOPED_TRACE(wrong ? "the mistake" : "the rule");
@@ -242,7 +242,7 @@ TEST_F(ContributorsTest, OnlyItsCarrierVotes) {
     cursor = driver.sent.size();
     if (wrong) options.rules = &RulesWith(CoordinatorMistake::kAnyProcessVotes);
     StartAll();
-    // Of four votes those of the first carrier and of a server are missing.
+    // Two of four votes are missing: the first carrier's and a server's.
     for (ConnectionId id : {10, 20}) deaf.insert(id);
     Say(12, wire::Suspect{Role::kServer, 1, IncarnationAt(21), wire::Suspicion::kNonsense, "x"});
     EXPECT_EQ(coordinator().epoch(), wrong ? 2u : 1u) << "ranks 1 and 3 have promised, too";
@@ -280,7 +280,7 @@ TEST_F(ContributorsTest, ACarrierThatHasLeftTakesTheOthersAlongWhenItEndsTooEarl
   EXPECT_NE(To<wire::JobOver>(13)[0].text.find("worker 2"), std::string::npos);
 }
 
-// Else every operation would miss the rank for ever.
+// Otherwise every operation would miss the rank for ever.
 TEST_F(ContributorsTest, ARankThatHasLeftGoesWithItsContributor) {
   StartAll();
   Say(13, wire::Leave{});
@@ -307,7 +307,7 @@ TEST_F(ContributorsTest, ARankThatHasLeftIsNotMissed) {
   EXPECT_EQ(SlotsAndRanks(coordinator().view()), (Places{{0, 0}, {0, 1}, {2, 2}, {3, 3}, {3, 4}}));
 }
 
-// It was let in, but one of its processes has gone while the view was proposed.
+// The contributor was let in, but one of its processes has gone while the view was proposed.
 TEST_F(ContributorsTest, AProcessThatGoesWhileItIsLetInTakesItsContributorAlong) {
   StartAll();
   Exit(13);
@@ -322,7 +322,7 @@ TEST_F(ContributorsTest, AProcessThatGoesWhileItIsLetInTakesItsContributorAlong)
   EXPECT_EQ(SlotsAndRanks(coordinator().view()), (Places{{0, 0}, {0, 1}}));
 }
 
-// Who comes without ranks of its own.
+// These processes come without ranks of their own.
 TEST_F(ContributorsTest, TheFirstProcessOfItsMachineIsTheCarrierWhoeverCameFirst) {
   StartAll();
   Exit(13);
@@ -337,7 +337,7 @@ TEST_F(ContributorsTest, TheFirstProcessOfItsMachineIsTheCarrierWhoeverCameFirst
   EXPECT_EQ(wire::ContributorsOf(view)[1].carrier().incarnation, IncarnationAt(15));
 }
 
-// All connections of one machine close, and a server has seen one of them do so.
+// All connections of one machine close, and a server has seen one of them close.
 TEST_F(ContributorsTest, ProcessesOfOneMachineAreNoCompanyForEachOther) {
   for (bool wrong : {false, true}) {
     SCOPED_TRACE(wrong ? "the mistake" : "the rule");

@@ -1,4 +1,4 @@
-// A coordinator's driver that writes down what it is asked for.
+// A coordinator's driver that writes down what the coordinator asks of it.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ class ControlDriver final : public CoordinatorDriver {
   void Report(const std::string& text) override { reports.push_back(text); }
   void Finish(const Status& how) override { finished.push_back(how); }
 
-  // What was sent over this connection, of one kind.
+  // Returns the messages of one kind that were sent over this connection.
   template <typename T>
   std::vector<T> To(ConnectionId id) const {
     std::vector<T> found;

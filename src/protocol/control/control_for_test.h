@@ -1,5 +1,5 @@
-// A coordinator with members that answer it, for tests: what it sends is written down and, unless a
-// member is deaf, handed to that member's Membership at once.
+// A coordinator with members that answer it, for tests. The driver writes down what the coordinator
+// sends. It hands each message to that member's Membership at once, unless the member is deaf.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace byteps::protocol {
 
 class ControlTest : public testing::Test {
  protected:
-  // Two workers, one server with two shards; the job needs all its workers.
+  // A job with two workers and one server with two shards. It needs all its workers.
   ControlTest() {
     options.worker_machines = 2;
     options.version = "1";
@@ -47,7 +47,7 @@ class ControlTest : public testing::Test {
     return *machine;
   }
 
-  // Delivers what was sent and not delivered yet.
+  // Delivers the messages that were sent and not delivered yet.
   void Pump() {
     while (cursor < driver.sent.size()) {
       auto [to, message] = driver.sent[cursor++];
@@ -84,7 +84,7 @@ class ControlTest : public testing::Test {
     }
   }
 
-  // Time passes; members that are not silent keep saying that they live.
+  // Lets time pass. The members in `talkers` keep saying that they live.
   void Wait(Duration duration, const std::set<ConnectionId>& talkers = {}) {
     Time end = now + duration;
     while (now < end) {
@@ -97,7 +97,8 @@ class ControlTest : public testing::Test {
     }
   }
 
-  // The coordinator's process is stopped; when it goes on, what is due comes before what was said.
+  // Stops the coordinator's process for a while. When it goes on, things that are due come before
+  // words that were said.
   void StandStill(Duration duration) {
     now += duration;
     std::optional<Time> due = coordinator().NextTick();
@@ -105,7 +106,7 @@ class ControlTest : public testing::Test {
     Pump();
   }
 
-  // The process at `from` has a new connection to the coordinator.
+  // Gives the process at `from` a new connection to the coordinator.
   void Reconnect(ConnectionId from, ConnectionId to) {
     auto node = members.extract(from);
     node.key() = to;
@@ -113,7 +114,7 @@ class ControlTest : public testing::Test {
     Say(to, members.at(to).Greeting());
   }
 
-  // The coordinator's process ends and another one begins; connections are lost.
+  // Ends the coordinator's process and begins another one. Connections are lost.
   void Restart() {
     machine = std::make_unique<Coordinator>(options, driver, now);
     cursor = driver.sent.size();

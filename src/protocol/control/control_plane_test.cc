@@ -1,5 +1,6 @@
 // Seeds of control_world_for_test.h. The deliberate mistakes show that the schedules are wild
-// enough to notice. (kReadOnce needs a history too rare for this: restart_test.cc writes it out.)
+// enough to notice a mistake. (kReadOnce needs a history that is too rare for this; restart_test.cc
+// writes it out.)
 #include <gtest/gtest.h>
 
 #include <string>
@@ -12,7 +13,7 @@ namespace {
 constexpr int kSteps = 500;
 constexpr uint64_t kSeeds = 4000;
 
-// The first seed that shows the mistake, or `seeds`.
+// Returns the first seed that shows the mistake, or `seeds`.
 uint64_t FirstWrong(const WorldRules& rules, uint64_t seeds, std::string* what = nullptr) {
   for (uint64_t seed = 0; seed < seeds; ++seed) {
     std::string wrong = RunWorld(seed, rules, kSteps).wrong;

@@ -24,7 +24,7 @@ class World {
     if (pairs_) worker_count_ += worker_count_ % 2;
   }
 
-  // What went wrong, or nothing.
+  // Returns the fault that was found, or nothing.
   std::string Run(int steps) {
     StartCoordinator();
     for (uint32_t i = 0; i < worker_count_; ++i) StartNode(Role::kWorker, i);
@@ -75,7 +75,7 @@ class World {
     options.strict = rules_.strict;
     options.nonce = static_cast<uint32_t>(processes_.size()) + 1;
     options.rules = &RulesWith(rules_.coordinator);
-    // Only closed connections and what members say: nobody is slow here.
+    // Nobody is slow in a world. Only closed connections and words of members count.
     options.start_timeout = options.report_every = std::chrono::hours(1000);
     options.silence_evict = options.silence_end = Duration::zero();
     options.server_patience = options.quorum_patience = options.recovery_patience =
@@ -103,8 +103,8 @@ class World {
     nodes_.push_back(std::move(node));
   }
 
-  // A place is one process's at a time: another one is started when that has ended, or knows that
-  // it is out.
+  // A place belongs to one process at a time. Another process is started when that one has ended,
+  // or knows that it is out.
   void StartAnother(Role role) {
     std::vector<uint32_t> free;
     for (uint32_t place = 0; place < (role == Role::kWorker ? worker_count_ : server_count_);
@@ -118,7 +118,7 @@ class World {
   }
 
   void Connect(Node& node, size_t coordinator) {
-    // With two coordinators it may go on listening to the one it comes from.
+    // With two coordinators the process may go on listening to its former one.
     bool both = rules_.strict && Pick(2) == 0;
     if (node.connection != 0 && !both) CloseAtNode(node);
     node.connection = next_link_++;
@@ -139,14 +139,14 @@ class World {
     epoch_max_ = std::max(epoch_max_, view.epoch);
     if (node.join.role == Role::kWorker && node.generation != 0 &&
         view.generation != node.generation && node.membership->IsMember()) {
-      // With two coordinators a worker can be told to go on by one that is not in power.
+      // With two coordinators, a coordinator that is not in power can tell a worker to go on.
       if (!node.synced && !rules_.strict)
         wrong_ = "a generation began without worker " + NameOf(node);
       node.synced = false;
     }
     node.generation = view.generation;
     if (!HasWholeContributors(view, nodes_)) wrong_ = "a contributor of a view is not whole";
-    // Who hears that it is out only learns that; it holds nothing that it will act upon.
+    // A process that hears that it is out only learns that. It holds nothing on which it will act.
     if (!node.membership->IsMember()) return;
     for (const Node& other : nodes_) {
       bool works = Runs(other) && other.membership->IsMember();
@@ -155,7 +155,7 @@ class World {
     }
     for (const auto& [holder, other] : held_[view.epoch]) {
       if (!nodes_[holder].alive || other == view) continue;
-      // Who is out of an earlier job is nobody in this one.
+      // A process that is out of an earlier job does not count in this one.
       if (other.founder != view.founder && !Runs(nodes_[holder])) continue;
       wrong_ = "epoch " + std::to_string(view.epoch) + " means different views to " +
                NameOf(nodes_[holder]) + " and " + NameOf(node);
@@ -195,7 +195,8 @@ class World {
     if (process.alive && link.open_at_coordinator) process.machine->OnMessage(id, message, now_);
   }
 
-  // One message of a random connection, in either direction. False when there is none.
+  // Delivers one message of a random connection, in either direction. Returns false if there is
+  // none.
   bool Deliver() {
     std::vector<std::pair<uint64_t, bool>> ready;
     for (auto& [id, link] : links_) {
@@ -323,15 +324,15 @@ class World {
     }
   }
 
-  // One coordinator that everybody can reach, and a launcher that tells of every exit: then all
-  // agree in the end, if enough are left.
+  // Gives all processes one coordinator that they can reach, and a launcher that tells of every
+  // exit. Then all agree in the end, if enough are left.
   void Heal() {
     if (LivingCoordinators().empty()) StartCoordinator();
     size_t last = LivingCoordinators().front();
     for (int i = 0; i < 30 && !over_ && wrong_.empty(); ++i) {
       for (Node& node : nodes_) {
         if (Runs(node) && node.connection == 0) Connect(node, last);
-        if (node.alive && !Runs(node)) CrashNode(node);  // who is evicted stops
+        if (node.alive && !Runs(node)) CrashNode(node);  // an evicted process stops
         if (!node.alive && !over_) TellExit(last, node);
       }
       Settle();
@@ -348,7 +349,7 @@ class World {
     }
     if (latest == nullptr || !IsReadQuorum(*latest, running)) return;
     const Coordinator& coordinator = *processes_[last]->machine;
-    // What was promised may leave too few to go on: such a job ends.
+    // The promised view may leave too few members to go on. Such a job ends.
     stuck_ = coordinator.recovering();
     if (stuck_) return;
     for (const Node& node : nodes_) {

@@ -1,8 +1,10 @@
-// Coordinators and memberships on queues, driven by a seed: messages come in any order between
-// connections, coordinators stop at any step and are restarted, members crash, are suspected
-// wrongly, join and reconnect. No two living processes may ever hold different views under one
-// epoch, or be members of two jobs; a generation may begin only for workers that are at a sync
-// point, and a view has all processes of a contributor or none.
+// Coordinators and memberships on queues, driven by a seed. Messages come in any order between
+// connections. Coordinators stop at any step and are restarted. Members crash, are suspected
+// wrongly, join and reconnect.
+//
+// No two living processes may ever hold different views under one epoch, or be members of two jobs.
+// A generation may begin only for workers that are at a sync point. A view has all processes of a
+// contributor or none.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +16,16 @@
 namespace byteps::protocol {
 
 struct WorldRules {
-  bool strict = false;  // and then two coordinators at a time
-  bool pairs = false;   // every two workers are one contributor; else in half of the seeds
+  bool strict = false;  // strict also means two coordinators at a time
+  bool pairs = false;  // every two workers are one contributor; otherwise only in half of the seeds
   CoordinatorMistake coordinator = CoordinatorMistake::kNone;
   MembershipMistake membership = MembershipMistake::kNone;
 };
 
 struct WorldResult {
-  std::string wrong;    // what went wrong, or nothing
+  std::string wrong;    // the fault that was found, or nothing
   bool over = false;    // the job has ended
-  bool stuck = false;   // the coordinator asks for ever what was decided
+  bool stuck = false;   // the coordinator never stops asking what was decided
   uint64_t epochs = 0;  // how often the view changed
 };
 WorldResult RunWorld(uint64_t seed, const WorldRules& rules, int steps);

@@ -10,7 +10,7 @@
 namespace byteps::protocol {
 namespace {
 
-// Fine enough to tell a standstill from the shortest silence that counts.
+// Returns a step that is fine enough to tell a standstill from the shortest silence that counts.
 Duration StepFor(const CoordinatorOptions& options) {
   Duration step = milliseconds(25);
   for (Duration limit : {options.grace, options.silence_evict, options.silence_end}) {
@@ -81,7 +81,7 @@ void Coordinator::End(const Status& why) {
   EndCall();
 }
 
-// Silence is measured in the time in which it listened, like everywhere.
+// Silence is measured in the time in which the coordinator listened, like everywhere.
 JobStatus Coordinator::Describe(Time now) const {
   ListeningClock clock = clock_;
   clock.Advance(now);
@@ -132,7 +132,7 @@ void Coordinator::DoWhatIsDue() {
   Advance();
 }
 
-// Nobody waits for those who are gone.
+// Nobody waits for members that are gone.
 void Coordinator::TellAccountsOfView() {
   if (std::exchange(accounts_epoch_, epoch()) == epoch()) return;
   const uint32_t generation = view().generation;
@@ -148,7 +148,7 @@ void Coordinator::ReportStalls() {
   }
 }
 
-// What a worker is called that has given an account.
+// Returns a function that names a worker which has given an account.
 std::function<std::string(uint32_t)> Coordinator::WorkerNames() const {
   return [this](uint32_t rank) {
     auto teller = accounts_.tellers().find(rank);
@@ -160,7 +160,7 @@ std::function<std::string(uint32_t)> Coordinator::WorkerNames() const {
 }
 
 void Coordinator::Hear(ConnectionId from, const wire::Message& message) {
-  if (state_.job_end.IsOver()) {  // who could not be told hears it when it comes back
+  if (state_.job_end.IsOver()) {  // a member that could not be told hears it when it comes back
     const auto* report = std::get_if<wire::Report>(&message);
     if (report != nullptr) {
       state_.members.suspicions.Back(report->self.incarnation, clock_.now());
@@ -178,7 +178,7 @@ void Coordinator::Hear(ConnectionId from, const wire::Message& message) {
   }
   state_.members.suspicions.Heard(member->incarnation(), clock_.now());
   OnMemberMessage(*member, message);
-  // These change no view, and are frequent.
+  // These messages change no view, and are frequent.
   if (IsAnyOf<wire::Alive, wire::Declare, wire::LetGo, wire::Overdue, wire::Unbegun>(message)) {
     return;
   }
@@ -196,7 +196,8 @@ void Coordinator::OnFirstWord(ConnectionId from, const wire::Message& message) {
     }
     if (join != nullptr) return OnJoin(state_, from, *join), state_.comeback.EndIfAllEnded();
     OnReport(state_, from, *report);
-    state_.comeback.EndIfNobodyComesBack();  // the last server may have been waited for, to be told
+    state_.comeback
+        .EndIfNobodyComesBack();  // the job may have waited for its last server, to tell it the end
     return;
   }
   if (const auto* known = std::get_if<wire::Known>(&message)) {
@@ -216,7 +217,7 @@ void Coordinator::OnMemberMessage(Member& member, const wire::Message& message) 
     if (!state_.views.IsRecovering()) state_.links.Hear(member.incarnation(), *rates);
     return;
   }
-  if (state_.views.IsRecovering()) {  // what they mean depends on the view
+  if (state_.views.IsRecovering()) {  // the meaning of other words depends on the view
     return postponed_.emplace_back(member.incarnation(), message), void();
   }
   if (IsAnyOf<wire::Leave>(message)) return OnLeave(member);
@@ -288,7 +289,7 @@ void Coordinator::Miss(ConnectionId id, const std::string& why, bool cut_off) {
   } else if (member.presence == Presence::kIn) {
     state_.members.suspicions.Closed(member.incarnation(), kOwnConnection, why, clock_.now());
   } else if (member.presence == Presence::kWaiting) {
-    // It had not started yet; another one may take its place.
+    // The process had not started yet, so another one may take its place.
     state_.around.driver.Report(NameOf(member) + " went away before the job started: " + why);
     state_.members.suspicions.Forget(member.incarnation());
     Withdraw(member.incarnation());
@@ -307,13 +308,13 @@ void Coordinator::JudgeSilence() {
   }
 }
 
-// A process that waited does so no longer.
+// Notes that a waiting process waits no longer.
 void Coordinator::Withdraw(uint64_t incarnation) {
   state_.gathering.OnWithdrawn();
   state_.views.Withdraw(incarnation);
 }
 
-// In their order. Some may have to wait again.
+// Takes the postponed words in their order. Some of them may have to wait again.
 void Coordinator::ReleasePostponed() {
   for (const auto& [incarnation, message] : std::exchange(postponed_, {})) {
     Member* member = state_.members.roster.Find(incarnation);
@@ -322,7 +323,7 @@ void Coordinator::ReleasePostponed() {
   }
 }
 
-// Does what can be done now; called after everything that may have changed something.
+// Does everything that can be done now. Call it after everything that may have changed something.
 void Coordinator::Advance() {
   while (!state_.job_end.IsOver()) {
     if (!state_.views.IsRecovering() && !state_.names.IsRebuilding()) ReleasePostponed();
@@ -332,7 +333,7 @@ void Coordinator::Advance() {
       return state_.job_end.IsOver() ? void() : state_.latecomers.Tell();
     }
     if (step == ViewStep::kDone || state_.job_end.IsOver()) continue;
-    // Who was taken for lost gives its place to who has joined.
+    // A process that joined gets the place of a member that was taken for lost.
     ReleasePostponed();
     if (!state_.job_end.IsOver()) JudgeAllWhoWait(state_);
   }

@@ -1,27 +1,31 @@
-// Coordinator: joining, ranks, declarations, placement, liveness and views. Off the data path.
+// The coordinator of a job: joining, ranks, declarations, placement, liveness and views. Off the
+// data path.
 //
-// The life of a job: gather until all expected members have joined, bring a view into force, then
-// declare tensors and watch over the members. A member that is lost leaves the view, or ends the
-// job for everybody, with its name. When all workers have left in order it gathers again (a new
-// generation) as long as one of them may come back; when none can, the job is over.
+// A job gathers until all expected members have joined, brings a view into force, and then declares
+// tensors and watches over the members. A member that is lost leaves the view, or ends the job for
+// everybody, with its name. When all workers have left in order, the job gathers again for a new
+// generation, as long as one of them may come back. When no worker can come back, the job is over.
 //
-// It keeps nothing on disk. One that was restarted learns from the members' reports what was
-// decided, and goes on (docs/membership.md).
+// The coordinator keeps nothing on disk. A restarted coordinator learns from the members' reports
+// what was decided, and goes on (docs/membership.md).
 //
-// No I/O, no clock, no thread: one driver calls it, from one thread. Time in which it was not
-// called although it had asked for it is held against nobody (listening_clock.h).
+// No I/O, no clock, no thread: one driver calls it, from one thread. Time in which the coordinator
+// was not called, although it had asked for a call, is held against nobody (listening_clock.h).
 //
 // This class hands each message to the part that it concerns. The parts:
-//   gathering.h   who is missing before a generation begins
-//   joining.h     who asks to be a member       reporting.h   who is one, and is connected again
-//   views.h       the view in force and the one that is proposed
-//   succession.h  when there is a next one, and what follows; next_view.h makes it
-//   losses.h      who is lost                   departures.h  members on their way out
-//   sync_points.h where workers may be let in   member_notices.h  what members are told of the view
-//   name_desk.h   what names stand for          comeback.h    whether anybody may still come
-//   latecomers.h  what workers are told that wait while the job runs
-//   accounts.h    what workers tell of themselves, for people
-//   link_watch.h  what the links were found to carry, and where pieces should be
+//   joining.h, join_check.h  processes that ask to be members
+//   reporting.h              members that are connected again
+//   succession.h             the next view, when it is due and what follows; next_view.h makes it
+//   views.h                  the view in force and the proposed one
+//   gathering.h              the missing members before a generation begins
+//   losses.h                 lost members          departures.h   members on their way out
+//   sync_points.h            where workers are let in
+//   member_notices.h         the words to members about the view
+//   latecomers.h             the words to workers that wait while the job runs
+//   comeback.h               workers that may still come back
+//   name_desk.h              the meaning of names
+//   link_watch.h             the measured links, and where pieces should be
+//   accounts.h               the workers' accounts of themselves, for people
 #pragma once
 
 #include <cstdint>
@@ -46,38 +50,41 @@ class Coordinator {
  public:
   Coordinator(const CoordinatorOptions& options, CoordinatorDriver& driver, Time now);
 
-  // A message from a connection whose handshake is done. The first one is what Membership::Greeting
-  // made (a worker's Known may come before it), or a launcher's Suspect{kExited}; a connection that
-  // begins with anything else is closed.
+  // Takes a message from a connection whose handshake is done. The first message is the one that
+  // Membership::Greeting made, or a launcher's Suspect{kExited}. A worker's Known may come before
+  // its greeting. A connection that begins with anything else is closed.
   void OnMessage(ConnectionId from, const wire::Message& message, Time now);
   void OnLost(ConnectionId id, const std::string& why, Time now);
-  // As OnLost, of a connection over which nothing came through any more: its process may live.
+  // Does the same as OnLost, for a connection over which nothing came through any more. Its process
+  // may live.
   void OnCutOff(ConnectionId id, const std::string& why, Time now);
-  // The handshake refused somebody: at `address` ("10.0.0.3:4711"), in this role by its own word if
-  // that could be read.
+  // The handshake refused a process at `address` ("10.0.0.3:4711"). `role`: its role by its own
+  // word, if that could be read.
   void OnRefused(const std::string& address, std::optional<Role> role, const std::string& why,
                  Time now);
-  // It may come before the process has joined, and name one that never does.
+  // Takes the end of a process. It may come before the process has joined, and name a process that
+  // never joins.
   void OnProcessEnded(const EndedProcess& ended, Time now);
 
   // REQUIRES: now >= NextTick().
   void OnTick(Time now);
-  // Changes with every call.
+  // The time of the next call of OnTick. It changes with every call.
   std::optional<Time> NextTick() const { return clock_.NextCall(); }
 
   // Ends the job for everybody, as if a member had been lost.
   void End(const Status& why);
 
-  // For people.
+  // Describes the job for people.
   JobStatus Describe(Time now) const;
   // The view in force; epoch 0 before the first.
   const wire::View& view() const { return state_.views.in_force(); }
   uint64_t epoch() const { return view().epoch; }
   uint64_t term() const { return state_.views.term(); }
-  // It asks members what was decided; view() may be older than what is in force.
+  // Returns whether it asks members what was decided. A newer view than view() may be in force
+  // then.
   bool recovering() const { return state_.views.IsRecovering(); }
-  // The job is over, and a member whose connection is closed has still to hear so: it may be back
-  // in a moment.
+  // Returns whether the job is over and a member whose connection is closed has still to hear so.
+  // Such a member may be back in a moment.
   bool HasToTellAnyone() const {
     return state_.job_end.IsOver() && state_.members.suspicions.IsAnyAway();
   }
@@ -106,9 +113,9 @@ class Coordinator {
   ListeningClock clock_;
   CoordinatorState state_;
   Accounts accounts_;
-  uint64_t accounts_epoch_ = 0;  // of the view that accounts_ knows, and its generation
+  uint64_t accounts_epoch_ = 0;  // of the view that accounts_ knows, with its generation
   uint32_t accounts_generation_ = 0;
-  // What members said that has to wait until the view is known, or the names are.
+  // Words of members that have to wait until the view or the names are known.
   std::vector<std::pair<uint64_t, wire::Message>> postponed_;
 };
 

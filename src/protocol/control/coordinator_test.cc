@@ -145,7 +145,7 @@ TEST_F(CoordinatorTest, SilenceIsLoss) {
   EXPECT_NE(EndText().find("silent"), std::string::npos) << EndText();
 }
 
-// Its timer runs before it reads what has come in.
+// The coordinator's timer runs before it reads what has come in.
 TEST_F(CoordinatorTest, ACoordinatorThatStoodStillListensBeforeItJudges) {
   StartJob();
   for (int i = 0; i < 3; ++i) {
@@ -196,7 +196,7 @@ TEST_F(CoordinatorTest, AMismatchNamesBothSidesOnEveryRank) {
     EXPECT_NE(failed[0].text.find("rank 0 has sum of float32[3]"), std::string::npos);
     EXPECT_NE(failed[0].text.find("rank 1 has sum of float32[4]"), std::string::npos);
   }
-  // The next attempt is decided afresh, whoever comes first; late askers see every attempt.
+  // The next attempt is decided afresh, whoever comes first. Ranks that ask late see every attempt.
   Say(11, Declare("w", 5, 1));
   Say(10, Declare("w", 5, 1));
   EXPECT_EQ(To<wire::Declared>(10).back().attempt, 1u);
@@ -304,7 +304,7 @@ TEST_F(GenerationsTest, TheLastServerLostBetweenGenerationsEndsTheJob) {
   EXPECT_NE(EndText().find("server 0"), std::string::npos) << EndText();
 }
 
-// Placement finds no solution: the job must not start after it has ended.
+// Placement finds no solution, and the job must not start after it has ended.
 TEST_F(CoordinatorTest, AJobThatCannotBePlacedEndsOnce) {
   options.server_count = 0;
   StartJob();

@@ -20,7 +20,7 @@ class CutOffTest : public FailureTest {
   }
 };
 
-// A connection that nothing comes through says nothing of the process behind it.
+// If nothing comes through a connection, this says nothing of the process behind it.
 TEST_F(CutOffTest, WhoIsNeededAndComesBackInTimeIsNotLost) {
   options.min_workers = 0;
   StartJob();
@@ -61,7 +61,7 @@ TEST_F(CutOffTest, AProcessThatHasEndedIsLostWhetherCutOffOrNot) {
   EXPECT_EQ(Workers(ViewOf(10)), (std::vector<uint64_t>{0, 1}));
 }
 
-// It is back, but the other one still cannot reach it.
+// The member is back, but the other one still cannot reach it.
 TEST_F(CutOffTest, WhatDidNotCountThenCountsWhenItIsSaidAgain) {
   StartJob();
   CutOff(21);
@@ -74,8 +74,8 @@ TEST_F(CutOffTest, WhatDidNotCountThenCountsWhenItIsSaidAgain) {
   EXPECT_FALSE(ViewOf(10).servers[1].alive);
 }
 
-// Between two generations only the servers have a vote. The second one ends while it is asked about
-// the end of the first.
+// Between two generations only the servers have a vote. The second server ends while the
+// coordinator asks it about the end of the first.
 void CutOffTest::AllServersEnd(Duration notice_after) {
   StartJob();
   for (ConnectionId worker : {10, 11, 12}) Say(worker, wire::Leave{});
@@ -97,10 +97,11 @@ void CutOffTest::AllServersEnd(Duration notice_after) {
 
 TEST_F(CutOffTest, AllServersMayEndWhileNoWorkerIsThere) { AllServersEnd(Duration::zero()); }
 
-// The second one has been taken for lost when the launcher says that it has ended.
+// The second server has been taken for lost when the launcher says that it has ended.
 TEST_F(CutOffTest, ThatOneHasEndedMayBeHeardLate) { AllServersEnd(milliseconds(150)); }
 
-// The coordinator's process stays for a moment: who finds nobody would look for it in vain.
+// The coordinator's process stays for a moment, because a member that finds nobody would look for
+// it in vain.
 TEST_F(CutOffTest, WhoIsAwayWhenTheJobEndsIsToldWhenItIsBack) {
   options.min_workers = 0;
   StartJob();

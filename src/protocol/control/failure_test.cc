@@ -1,4 +1,4 @@
-// What a job survives: losses, and members that come and go.
+// A job survives these: losses, and members that come and go.
 #include <gtest/gtest.h>
 
 #include "src/protocol/control/failure_for_test.h"
@@ -21,7 +21,8 @@ TEST_F(FailureTest, ALostWorkerLeavesTheView) {
   EXPECT_TRUE(driver.finished.empty());
 }
 
-// Simulated seed 2077047: its connection was cut, and the others came to their end meanwhile.
+// Simulated seed 2077047: the worker's connection was cut, and the others came to their end
+// meanwhile.
 TEST_F(FailureTest, WhoWasLeftBehindHearsItThoughTheJobIsOver) {
   StartJob();
   Lose(12);
@@ -149,7 +150,7 @@ TEST_F(FailureTest, StrictCountsTheDead) {
   EXPECT_EQ(coordinator().epoch(), 1u);
 }
 
-// Suspicion.
+// Tests of suspicion.
 
 TEST_F(FailureTest, WhoIsAwayForTheCoordinatorAndAnotherOneIsLostAlmostAtOnce) {
   StartJob();
@@ -162,7 +163,7 @@ TEST_F(FailureTest, WhoIsAwayForTheCoordinatorAndAnotherOneIsLostAlmostAtOnce) {
   EXPECT_EQ(coordinator().epoch(), 2u);
 }
 
-// As when a firewall starts again, or addresses change.
+// All connections are reset when a firewall starts again, or addresses change.
 TEST_F(FailureTest, ConnectionsThatAreAllResetTogetherAccuseNobodyWhoComesBack) {
   StartJob();
   for (ConnectionId id : {10, 11, 12, 20, 21}) {
@@ -191,7 +192,7 @@ TEST_F(FailureTest, OfManyResetTogetherWhoStaysAwayForTheGraceIsLost) {
   EXPECT_TRUE(ViewOf(10).servers[1].alive);
 }
 
-// Simulated seed 6045. Whatever was between them forgot many connections at once.
+// Simulated seed 6045. Something between the members forgot many connections at once.
 TEST_F(FailureTest, WhoAnswersIsNotLostThoughManyOfItsConnectionsWereClosed) {
   StartJob();
   deaf.insert(12);
@@ -248,7 +249,7 @@ TEST_F(FailureTest, OfTwoThatCannotTalkTheServerGoesWhenOneIsMissedOfMany) {
   EXPECT_EQ(Workers(ViewOf(11)), (std::vector<uint64_t>{1, 2})) << "one of two: the worker";
 }
 
-// The connections of one server are cut, but for the one to the coordinator.
+// The connections of one server are cut, except the one to the coordinator.
 TEST_F(FailureTest, AServerThatNobodyReachesCostsNoWorker) {
   StartJob();
   for (ConnectionId worker : {10, 11, 12}) {
@@ -287,7 +288,7 @@ TEST_F(FailureTest, WhenTheWorkerIsNeededTheServerGoes) {
   EXPECT_TRUE(driver.finished.empty());
 }
 
-// Leaving and joining.
+// Tests of leaving and joining.
 
 TEST_F(FailureTest, WhoLeavesAJobThatGoesOnIsNotInTheView) {
   options.min_workers = 2;
@@ -333,7 +334,7 @@ TEST_F(FailureTest, WorkersAreLetInWhenAllAreAtASyncPoint) {
   EXPECT_TRUE(To<wire::GoOn>(10).empty());
 }
 
-// Who hears of a generation late, from whomever, must learn how many began it.
+// A member that hears of a generation late must learn how many began it, whoever tells it.
 TEST_F(FailureTest, AViewNamesThoseThatAreGoneUntilTheNextGeneration) {
   options.min_workers = 1;
   StartJob();

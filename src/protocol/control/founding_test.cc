@@ -1,4 +1,4 @@
-// How a coordinator finds out whether its job runs already, and that no second one begins.
+// A coordinator finds out whether its job runs already, and no second job begins.
 #include <gtest/gtest.h>
 
 #include "src/protocol/control/failure_for_test.h"
@@ -24,7 +24,8 @@ TEST_F(FoundingTest, TheFirstMemberOfAJobThatRunsEndsTheGathering) {
   EXPECT_EQ(To<wire::Refused>(30).size(), 1u) << "its place is taken";
 }
 
-// The job of those who come back had lost its quorum; the new one has the same address and secret.
+// The job of the members that come back had lost its quorum. The new job has the same address and
+// secret.
 TEST_F(FoundingTest, WhoSleptThroughTheEndOfItsJobIsSentAwayByTheNextOne) {
   options.nonce = 1;
   StartJob();
@@ -48,7 +49,7 @@ TEST_F(FoundingTest, WhoSleptThroughTheEndOfItsJobIsSentAwayByTheNextOne) {
   EXPECT_TRUE(members.at(112).IsEvicted());
   EXPECT_EQ(driver.disconnected.back(), 112u);
   EXPECT_FALSE(coordinator().recovering());
-  // The same when the coordinator has to find out which job is in force.
+  // The same holds when the coordinator has to find out which job is in force.
   Restart();
   members.emplace(120, its_server);
   Say(120, members.at(120).Greeting());
@@ -83,7 +84,7 @@ TEST_F(FoundingTest, AFirstViewThatWasPromisedIsCompleted) {
   EXPECT_EQ(ViewOf(121), ViewOf(110));
 }
 
-// Declarations after a restart.
+// Tests of declarations after a restart.
 
 }  // namespace
 }  // namespace byteps::protocol

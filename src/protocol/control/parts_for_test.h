@@ -14,8 +14,8 @@
 
 namespace byteps::protocol {
 
-// Workers 1..n with slots and ranks 0..n-1, servers 101..100+k, by incarnation; the process number
-// is the incarnation, too.
+// Returns a view with workers 1..n that have slots and ranks 0..n-1, and servers 101..100+k. These
+// numbers are incarnations; the process number is the incarnation, too.
 inline wire::View JobView(uint64_t epoch, uint32_t workers, uint32_t servers) {
   wire::View view;
   view.epoch = epoch;
@@ -50,7 +50,7 @@ inline wire::Join JoinOf(Role role, uint64_t incarnation, int32_t rank = -1) {
   return join;
 }
 
-// On the connection that has the number of its incarnation.
+// Adds a member on the connection that has the number of its incarnation.
 inline Member& Add(Roster& roster, Role role, uint64_t incarnation, Presence presence,
                    int32_t rank = -1) {
   Member& member = roster.Add(incarnation, JoinOf(role, incarnation, rank));
@@ -66,7 +66,7 @@ class PartsTest : public testing::Test {
     options.version = "1";
   }
 
-  // `view` is in force; its members are connected and heard of it.
+  // Brings `view` into force. Its members are connected and have heard of it.
   void BringIntoForce(const wire::View& view) {
     for (const Voter& voter : VotersOf(view)) {
       if (roster.Find(voter.incarnation) != nullptr) continue;
@@ -98,7 +98,7 @@ class PartsTest : public testing::Test {
   ControlDriver driver;
   ListeningClock clock{now, seconds(3600)};
   CoordinatorState state{{options, driver, clock}};
-  // The parts of the state, by their own names.
+  // The parts of the state, under their own names.
   JobMembers& members = state.members;
   Roster& roster = members.roster;
   Departures& departures = members.departures;

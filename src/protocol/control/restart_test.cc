@@ -35,7 +35,7 @@ TEST_F(RestartTest, WhoDoesNotComeBackAfterARestartIsLost) {
   EXPECT_FALSE(ViewOf(110).servers[1].alive);
 }
 
-// Nobody has left before, so nobody else can come back: the job ends with its workers.
+// No worker has left before, so nobody else can come back: the job ends with its workers.
 TEST_F(RestartTest, AWholeJobThatFinishesRightAfterARestartEndsAtOnce) {
   StartJob();
   Restart();
@@ -96,11 +96,11 @@ TEST_F(RestartTest, AViewThatOneMemberHeardOfIsKept) {
   EXPECT_EQ(ViewOf(110), ViewOf(20));
 }
 
-// The view that is completed had been followed by another one, of which those who were asked first
-// do not know.
+// Another view had followed the one that is completed. The members that were asked first do not
+// know of it.
 class ReadAgainTest : public RestartTest {
  protected:
-  // Five voters; the first coordinator drops two of them, then a third.
+  // There are five voters. The first coordinator drops two of them, then a third.
   void Run() {
     options.worker_machines = 4;
     options.server_count = 1;
@@ -169,7 +169,7 @@ TEST_F(RestartTest, AProcessThatIsOutIsToldSo) {
   EXPECT_EQ(driver.disconnected.back(), 112u);
 }
 
-// Nobody tells a coordinator that it takes the place of another one.
+// Tests in which nobody tells a coordinator that it takes the place of another one.
 
 wire::Declare DeclareOf(const std::string& name, int64_t elements, uint32_t attempt = 0) {
   return {name, attempt, {wire::Op::kSum, DataType::kFloat32, 0, {elements}}, 1};
@@ -215,13 +215,14 @@ TEST_F(RestartTest, DeclarationsComeBackFromWorkers) {
   EXPECT_NE(To<wire::Declared>(112).back().placement, a.placement) << "dealing goes on";
 }
 
-// Simulated seed 201726. The first one that the third coordinator hears has not met the second.
+// Simulated seed 201726. The first member that the third coordinator hears has not met the second
+// one.
 TEST_F(RestartTest, EveryCoordinatorNumbersTensorsOfItsOwn) {
   StartJob();
   Restart();
   ReconnectAll({10, 11, 12, 20});
   Say(110, DeclareOf("a", 3));
-  options.nonce = 1;  // the higher one of two terms that count alike
+  options.nonce = 1;  // the higher of two terms with the same count
   Restart();
   Reconnect(21, 121);
   ReconnectAll({110, 111, 112});
@@ -246,8 +247,8 @@ TEST_F(RestartTest, ARepeatedDeclareIsAnsweredAgain) {
   EXPECT_EQ(To<wire::DeclareFailed>(210).size(), 1u) << "it may have missed it";
 }
 
-// Simulated seed 9893: whoever slept through the view that let it in joins again, and knows of no
-// declarations; nobody may wait for what it would tell.
+// Simulated seed 9893: a member that slept through the view that let it in joins again, and knows
+// of no declarations. Nobody may wait for what it would tell.
 TEST_F(RestartTest, AJoinerThatNeverHeardOfItsViewHoldsUpNoDeclarations) {
   StartJob();
   Suspect(10, Role::kWorker, 1, Suspicion::kNonsense);
@@ -280,11 +281,11 @@ TEST_F(RestartTest, AfterARestartGoingOnMakesOldPromisesVoid) {
   EXPECT_EQ(ViewOf(110).generation, 1u);
 }
 
-// Sync points after a lost answer.
+// Tests of sync points after a lost answer.
 
 class LostGoOnTest : public RestartTest {
  protected:
-  // All have reached the second sync point, and worker 2 did not hear that it may go on.
+  // All workers have reached the second sync point, and worker 2 did not hear that it may go on.
   void Run() {
     StartJob();
     for (int point = 1; point <= 2; ++point) {
@@ -322,7 +323,7 @@ TEST_F(LostGoOnTest, ARestartedCoordinatorHearsWhatWasAnswered) {
   EXPECT_EQ(To<wire::GoOn>(112), (std::vector<wire::GoOn>{{1, 2}}));
 }
 
-// Neither ends the next sync point.
+// Neither of the two answers ends the next sync point.
 TEST_F(LostGoOnTest, AnAnswerThatComesTwiceCountsOnce) {
   Run();
   EXPECT_FALSE(members.at(10).OnMessage(wire::GoOn{1, 2}).go_on);

@@ -6,7 +6,7 @@
 namespace byteps::protocol {
 namespace {
 
-// The coordinator is stopped. What the members said meanwhile is read after the tick that is late.
+// The coordinator is stopped. It reads what the members said meanwhile after the late tick.
 TEST_F(FailureTest, AStandstillIsNotHeldAgainstWhoIsAwayForAMoment) {
   StartJob();
   Lose(12);
@@ -41,7 +41,7 @@ TEST_F(FailureTest, AStandstillTakesNoTimeFromAQuorum) {
   EXPECT_EQ(coordinator().epoch(), 2u);
 }
 
-// The coordinator's own link was cut: what was held up comes at different times.
+// The coordinator's own link was cut, and words that were held up come at different times.
 TEST_F(FailureTest, MostAreNotSilentAtTheSameTime) {
   StartJob();
   Wait(milliseconds(1300));
@@ -52,7 +52,7 @@ TEST_F(FailureTest, MostAreNotSilentAtTheSameTime) {
   EXPECT_EQ(coordinator().epoch(), 1u);
 }
 
-// The cut is so long that connections end of it, as they do after a second without an answer.
+// The cut is so long that connections end, as they do after a second without an answer.
 TEST_F(FailureTest, MostAreNotAwayAtTheSameTime) {
   StartJob();
   Wait(milliseconds(950));

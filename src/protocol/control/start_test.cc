@@ -1,4 +1,4 @@
-// Jobs of which somebody's process has ended before they begin.
+// Jobs in which a process has ended before they begin.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -52,7 +52,7 @@ TEST_F(StartTest, NorForOneThatEndsWhileTheOthersWait) {
   driver = {};
   cursor = 0;
   members.clear();
-  deaf = {11};  // it ends before it can promise
+  deaf = {11};  // this worker ends before it can promise
   Say(11, Process(Role::kWorker, 1, 101));
   StartWithout(1);
   EXPECT_TRUE(To<wire::Commit>(10).empty());
@@ -94,7 +94,7 @@ TEST_F(StartTest, TheyDoSoAlsoWithoutServersAfterAWhile) {
   EXPECT_TRUE(driver.finished[0].ok()) << EndText();
 }
 
-// Server 0 heard nothing of the job's end from a scheduler that died before.
+// Server 0 did not hear the job's end from a scheduler that died before.
 TEST_F(StartTest, AServerOfAJobThatRanIsHeardBeforeTheEnd) {
   StartWithout(-1);
   for (ConnectionId worker : {10, 11, 12}) Say(worker, wire::Leave{});
@@ -106,7 +106,7 @@ TEST_F(StartTest, AServerOfAJobThatRanIsHeardBeforeTheEnd) {
   EXPECT_EQ(To<wire::JobOver>(120).size() + To<wire::JobOver>(121).size(), 2u);
 }
 
-// Its program would begin anew what the others have brought to an end.
+// The program of the waiting process would begin anew what the others have brought to an end.
 TEST_F(StartTest, WhoWaitsToBeLetInDoesNotStartAFinishedJobAgain) {
   Ended(101, 1);
   StartWithout(1);
@@ -137,7 +137,7 @@ TEST_F(StartTest, WhenTheTimeIsOverTooFewAreTooFew) {
   EXPECT_NE(EndText().find("missing worker 1"), std::string::npos) << EndText();
 }
 
-// What differs, once in the log and in every text that says who is missing.
+// The difference stands once in the log and in every text about missing members.
 TEST_F(StartTest, WhoWasRefusedIsToldWhileTheJobWaitsAndWhenItGivesUp) {
   options.min_workers = 0;
   wire::Join differs = Process(Role::kServer, 1, 201);
@@ -203,7 +203,7 @@ TEST_F(StartTest, APieceIsAsLongAsTheWorkersSay) {
   EXPECT_EQ(ViewOf(20).piece_bytes_max, 65536u);
 }
 
-// A scheduler and a server end at the same moment: the new server comes while the new scheduler
+// A scheduler and a server end at the same moment. The new server comes while the new scheduler
 // asks what was decided.
 TEST_F(StartTest, AServersSuccessorFindsItsPlaceFreeAfterARestart) {
   StartWithout(-1);

@@ -12,7 +12,7 @@
 
 namespace byteps::protocol {
 
-// A worker or a server. The incarnation of the first one is 1, that of the next one 2.
+// A worker or a server. The first one has incarnation 1, the next one 2.
 struct WorldNode {
   std::unique_ptr<Membership> membership;
   wire::Join join;
@@ -28,13 +28,13 @@ struct WorldLink {
   size_t coordinator = 0;
   bool open_at_node = true;
   bool open_at_coordinator = true;
-  bool close_to_node = false;  // after what is queued
+  bool close_to_node = false;  // after the queued messages
   bool close_to_coordinator = false;
   std::deque<wire::Message> to_node;
   std::deque<wire::Message> to_coordinator;
 };
 
-// Nobody leaves in order in a world, so what is in a view is there as a whole.
+// No worker leaves in order in a world, so a view has each of its contributors as a whole.
 inline bool HasWholeContributors(const wire::View& view, const std::vector<WorldNode>& nodes) {
   for (const wire::Contributor& one : wire::ContributorsOf(view)) {
     const wire::Join& first = nodes[one.carrier().incarnation - 1].join;

@@ -20,7 +20,7 @@ namespace byteps::protocol {
 
 class Gathering {
  public:
-  // Of `members` this desk changes the roster. `in_force` is the view in force.
+  // This desk changes the roster of `members`. `in_force` is the view in force.
   Gathering(const Surroundings& around, JobMembers& members, JobEnd& job_end,
             const wire::View& in_force);
 

@@ -25,7 +25,7 @@ namespace byteps::protocol {
 
 class Losses {
  public:
-  // Of `members` this desk changes all but the roster.
+  // This desk changes all of `members` but the roster.
   Losses(const Surroundings& around, JobMembers& members, JobEnd& job_end, Views& views)
       : around_(around), members_(members), job_end_(job_end), views_(views) {}
 

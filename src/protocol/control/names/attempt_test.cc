@@ -60,7 +60,7 @@ TEST_F(AttemptTest, TheFirstWhoMeantSomethingInARoundIsNamed) {
   EXPECT_FALSE(attempt.Contradicts(5, nullptr)) << "nobody has said anything of that";
 }
 
-// What a lost rank meant holds up nobody.
+// A lost rank holds up nobody with what it meant.
 TEST_F(AttemptTest, WhatALostRankMeantContradictsNobody) {
   Attempt attempt;
   const Attempt::Entry& three = attempt.Add(SpecOf(3), {7, {}});

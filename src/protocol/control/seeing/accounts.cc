@@ -11,14 +11,15 @@ namespace {
 constexpr size_t kLinesMax = 4;
 constexpr size_t kNamesMax = 3;
 constexpr size_t kRanksMax = 8;
-// Who was asked answers with its next account.
+// A rank that was asked answers with its next account.
 constexpr Duration kAnswerLimit = seconds(3);
 constexpr Duration kLookAgain = milliseconds(500);
-// So long before its limit a rank hears who keeps it waiting. Others are asked meanwhile.
+// A rank hears so long before its limit which ranks keep it waiting. The others are asked
+// meanwhile.
 constexpr Duration kNoteBefore = seconds(3);
 constexpr size_t kNoteBytesMax = 512;
 
-// "rank 2", "ranks 0, 1 and 3", "ranks 0, 1, ... and 12 more"
+// Returns "rank 2", "ranks 0, 1 and 3" or "ranks 0, 1, ... and 12 more".
 std::string RanksText(const std::vector<uint32_t>& ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
   for (size_t i = 0; i < std::min(ranks.size(), kRanksMax); ++i) {
@@ -40,8 +41,8 @@ bool IsOpen(wire::UseStage stage) {
          stage == wire::UseStage::kExchanges;
 }
 
-// When the first of these waits ends by itself. One that has passed its limit either ends at this
-// moment, or is a join, which lasts while others go on.
+// Says when the first of these waits ends by itself. A wait that has passed its limit either ends
+// at this moment, or is a join, which lasts while others go on.
 std::string EndText(const std::vector<const Accounts::Wait*>& waits) {
   std::optional<Duration> left;
   for (const Accounts::Wait* one : waits) {
@@ -83,7 +84,7 @@ void Accounts::Take(uint32_t rank, uint64_t incarnation, const wire::Account& ac
   LookForWaits();
 }
 
-// A mean that forgets within seconds, whatever the time between two accounts is.
+// Takes a mean that forgets within seconds, whatever the time between two accounts is.
 void Accounts::Rate(const Teller& before, Teller& now) {
   constexpr double kForgetsAfter_s = 2;
   const double passed_s = std::max(ToSeconds(now.at - before.at), 1e-3);
@@ -106,7 +107,7 @@ void Accounts::ForgetIf(const std::function<bool(uint64_t)>& gone) {
   if (tellers_.size() != before) LookForWaits();
 }
 
-// What anybody has open for long; process sets that nobody speaks of are forgotten.
+// Collects the uses that a rank has had open for long, and forgets process sets that no use names.
 void Accounts::LookForWaits() {
   asked_.clear();
   waiting_since_.reset();
@@ -175,14 +176,14 @@ std::optional<Time> Accounts::NextDue() const {
   return next_report_.has_value() ? std::max(first, *next_report_) : first;
 }
 
-// A rank that talks and has not answered yet was asked a moment ago.
+// A rank that still talks and has not answered yet was asked a moment ago.
 bool Accounts::MayAnswerSoon(const Wait& wait, Time now) const {
   if (wait.age >= std::max(stall_after_, kAnswerLimit) + kAnswerLimit) return false;
   return std::any_of(wait.silent.begin(), wait.silent.end(),
                      [&](uint32_t rank) { return now - tellers_.at(rank).at < kAnswerLimit; });
 }
 
-// What a rank does that others wait for.
+// Says what a rank does that others wait for.
 std::string Accounts::Doing(uint32_t rank, Time now) const {
   auto found = tellers_.find(rank);
   if (found == tellers_.end()) return "has said nothing";
@@ -206,7 +207,7 @@ Duration Accounts::QuietOf(const Wait& wait, Time now) const {
   return quiet;
 }
 
-// All ranks of a stalled job ask at about the same time, so the search is made for all of them.
+// All ranks of a stalled job ask at about the same time, so one search serves all of them.
 std::vector<wire::UseNote> Accounts::NotesFor(uint32_t rank, Time now,
                                               const std::function<std::string(uint32_t)>& name) {
   auto teller = tellers_.find(rank);
@@ -241,7 +242,7 @@ std::vector<std::string> Accounts::Report(Time now,
                                           const std::function<std::string(uint32_t)>& name) {
   next_report_ = now + stall_after_;
   const std::vector<Wait> waits = Waits(now);
-  // By who is missing: one line says what all these wait for.
+  // Waits with the same missing ranks share one line.
   std::vector<std::pair<std::vector<uint32_t>, std::vector<const Wait*>>> kinds;
   for (const Wait& wait : waits) {
     if (wait.age < stall_after_ || wait.waiting.empty()) continue;

@@ -1,9 +1,10 @@
-// The latest account of each worker (wire::Account), and what follows from all of them together:
-// which operations do not end, and who has not come to them.
+// The latest account of each worker (wire::Account), and the conclusions from all of them together:
+// which operations do not end, and which ranks have not come to them.
 //
-// A worker tells of operations that are open for a second. The others are then asked how far they
-// are with the same uses. This is for people, but for one thing: a rank that has joined hears for
-// how long the ranks that it waits for have ended nothing, and ends its join at its limit.
+// A worker tells of operations that have been open for a second. The coordinator then asks the
+// others how far they are with the same uses. All this is for people, except one thing: a rank that
+// has joined hears for how long the ranks that it waits for have ended nothing, and ends its join
+// at its limit.
 //
 // A value without I/O.
 #pragma once
@@ -27,47 +28,47 @@ class Accounts {
     uint64_t incarnation = 0;
     wire::Account account;
     Time at{};
-    double operations_per_s = 0;  // of the last seconds
+    double operations_per_s = 0;  // over the last seconds
     double bytes_per_s = 0;
-    Time ended_at{};  // when it was first heard that so many operations have ended
+    Time ended_at{};  // when the coordinator first heard that so many operations have ended
   };
-  // A use that some rank has had open for a while, and who is where with it. Ascending ranks.
+  // A use that a rank has had open for a while, and how far each rank is with it. Ranks ascend.
   struct Wait {
     wire::NamedUse use;
     TensorId tensor = UINT32_MAX;
-    Duration age{};  // of the rank that has waited longest
+    Duration age{};  // how long the rank has waited that has waited longest
     std::vector<uint32_t> waiting;
-    std::vector<uint32_t> missing;                      // have not begun it
-    std::vector<uint32_t> silent;                       // have not answered
-    wire::UseStage stage = wire::UseStage::kExchanges;  // of those that wait, the earliest
-    std::optional<Duration> left;  // until the first of those that wait passes its limit
+    std::vector<uint32_t> missing;                      // these have not begun it
+    std::vector<uint32_t> silent;                       // these have not answered
+    wire::UseStage stage = wire::UseStage::kExchanges;  // the earliest stage of those that wait
+    std::optional<Duration> left;  // until the first waiting rank passes its limit
   };
 
-  // `stall_after` zero: no reports.
+  // `stall_after`: zero means no reports.
   explicit Accounts(Duration stall_after) : stall_after_(stall_after) {}
 
   void Take(uint32_t rank, uint64_t incarnation, const wire::Account& account, Time now);
-  // Uses are counted from 1 again.
+  // Begins a generation: uses are counted from 1 again.
   void BeginGeneration() { lateness_.BeginGeneration(); }
-  // Who is no member any more.
+  // Forgets the members for which `gone` is true.
   void ForgetIf(const std::function<bool(uint64_t)>& gone);
 
-  // What workers are to be asked about.
+  // The uses of which workers are to be asked.
   const std::vector<wire::NamedUse>& asked() const { return asked_; }
   const std::map<uint32_t, Teller>& tellers() const { return tellers_; }  // by rank
   const Lateness& lateness() const { return lateness_; }
-  // The longest first.
+  // Returns the waits, the longest first.
   std::vector<Wait> Waits(Time now) const;
 
-  // What a rank is to hear of uses that it waits in, and that pass their limit soon or have passed
-  // it. `name` is what a rank is called.
+  // Returns what a rank is to hear of uses in which it waits and whose limit it passes soon or has
+  // passed. `name` returns the name of a rank.
   std::vector<wire::UseNote> NotesFor(uint32_t rank, Time now,
                                       const std::function<std::string(uint32_t)>& name);
 
-  // A report is due then; none: nothing has waited long enough.
+  // The time at which a report is due; none: nothing has waited long enough.
   std::optional<Time> NextDue() const;
-  // It is made now: lines for people, at most four, and none if all has gone on meanwhile. `name`
-  // is what a rank is called.
+  // Makes the report now: lines for people, at most four, and none if all operations have gone on
+  // meanwhile. `name` returns the name of a rank.
   std::vector<std::string> Report(Time now, const std::function<std::string(uint32_t)>& name);
 
  private:
@@ -82,9 +83,9 @@ class Accounts {
   std::map<uint32_t, Teller> tellers_;
   std::map<uint32_t, std::vector<uint32_t>> process_sets_;
   std::vector<wire::NamedUse> asked_;
-  std::optional<Time> waiting_since_;  // the oldest use that is open
+  std::optional<Time> waiting_since_;  // since when the oldest open use has been open
   std::optional<Time> next_report_;
-  std::vector<Wait> noted_;  // what notes are made of, and from when it is
+  std::vector<Wait> noted_;  // the waits of which notes are made
   std::optional<Time> noted_at_;
   Lateness lateness_;
 };

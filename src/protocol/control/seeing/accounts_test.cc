@@ -1,4 +1,4 @@
-// Who is missing in operations that do not end, and what the report says.
+// The report says which ranks are missing in operations that do not end.
 #include "src/protocol/control/seeing/accounts.h"
 
 #include <gtest/gtest.h>

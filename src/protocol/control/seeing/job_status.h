@@ -1,4 +1,4 @@
-// What a job looks like at one moment, for people: the status page, `bps top` and metrics are made
+// The picture of a job at one moment, for people. The status page, `bps top` and metrics are made
 // of it (runtime/seeing/status_page.h). It has no secret. A value.
 #pragma once
 
@@ -33,9 +33,9 @@ struct MemberStatus {
   MemberState state = MemberState::kIn;
   uint32_t process = 0;
   std::string node;     // the host's name; empty: not known
-  std::string address;  // of a server
+  std::string address;  // the address of a server
   Duration silent{};    // since it was heard last
-  // Of workers in the view that have told.
+  // The next four are set only for workers in the view that have given an account.
   std::optional<wire::Account> account;
   double operations_per_s = 0;
   double bytes_per_s = 0;
@@ -47,24 +47,24 @@ struct JobStatus {
   uint32_t generation = 0;
   uint32_t workers_expected = 0;
   uint32_t servers_expected = 0;
-  bool asks_members = false;          // a scheduler that was started again asks what was decided
-  std::string gathers;                // who is missing before the job begins; empty: nobody
+  bool asks_members = false;          // a restarted scheduler asks the members what was decided
+  std::string gathers;                // the missing members before the job begins; empty: none
   std::vector<MemberStatus> members;  // workers by rank, then servers by index
   std::vector<Accounts::Wait> waits;
-  std::map<TensorId, std::string> names;  // of tensors above
+  std::map<TensorId, std::string> names;  // names of the tensors above
 };
 
-// A member that says nothing for longer is shown as silent; it says that it lives five times as
-// often by default.
+// A member that says nothing for longer is shown as silent. By default a member says five times in
+// this time that it lives.
 inline constexpr Duration kSilentAfter = milliseconds(700);
 
-// The members of a view, and who waits.
+// Returns the members of a view, and the processes that wait.
 std::vector<MemberStatus> MembersStatus(const wire::View& view, const Roster& roster,
                                         const Suspicions& suspicions, const Accounts& accounts,
                                         Time now);
-// What a worker has told, into its row.
+// Adds to a worker's status what it has told.
 void AddAccount(const Accounts& accounts, MemberStatus& worker);
-// The tensors that it speaks of.
+// Returns the tensors of which the status speaks.
 std::vector<TensorId> TensorsIn(const JobStatus& status);
 
 }  // namespace byteps::protocol

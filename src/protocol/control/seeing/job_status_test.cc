@@ -1,4 +1,4 @@
-// How members are shown: in the view, silent, away, waiting.
+// The status shows members as in the view, silent, away or waiting.
 #include "src/protocol/control/seeing/job_status.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Who comes late, from how long each rank took.
+// The times that ranks took tell which rank comes late.
 #include "src/protocol/control/seeing/lateness.h"
 
 #include <gtest/gtest.h>

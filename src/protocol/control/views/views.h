@@ -30,7 +30,7 @@ class Views {
     bool found = false;  // found in the members' reports
   };
 
-  // Of `members` this desk changes the roster.
+  // This desk changes the roster of `members`.
   Views(const Surroundings& around, JobMembers& members);
 
   // The view in force; epoch 0 before the first. While the coordinator asks the members, a newer

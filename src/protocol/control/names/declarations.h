@@ -79,9 +79,9 @@ class Declarations {
   // Takes the operations of a rank that do not end, and finds out whether other ranks mean
   // something else.
   Answers OnOverdue(const Rank& rank, const wire::Overdue& overdue);
-  // Takes the answer of a stuck rank: the uses that it has not begun. If this returns true, call
-  // JudgeStuck soon, but only when other stuck ranks have answered, too: all of them get the same
-  // error then.
+  // Takes the answer of a stuck rank: the uses that it has not begun. If this returns true,
+  // JudgeStuck should follow a little later. Other stuck ranks have answered by then, too, and all
+  // of them get the same error.
   bool OnUnbegun(const Rank& rank, const wire::Unbegun& answer);
   Answers JudgeStuck();
   // Forgets what ranks wait for for which `gone` is true, by incarnation. They say it again, or

@@ -63,8 +63,8 @@ class WaitCircles {
   // Notes that the rank is stuck in the use that it waits for in this name. Returns the questions
   // that must be asked now.
   std::vector<Question> AddStuck(uint32_t rank, const std::string& name);
-  // Takes an answer. If this returns true, call Judge soon, but only when other stuck ranks have
-  // answered, too: all of them get the same error then.
+  // Takes an answer. If this returns true, Judge should follow a little later. Other stuck ranks
+  // have answered by then, too, and all of them get the same error.
   bool OnUnbegun(uint32_t rank, uint64_t incarnation, const wire::Unbegun& answer);
   // Returns a circle between names, if there is one. It stays until its uses are forgotten
   // (ForgetUses).

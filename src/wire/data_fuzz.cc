@@ -1,12 +1,14 @@
-// Fuzz target: any bytes as the header of a push, an answer, a verdict or an abort, as wants, as
-// errors and as an ack. Accepted bytes keep their spans inside the piece and mean the same after
-// they are written again.
+// Fuzz target: any bytes as the header of a push, an answer, a verdict or an abort, as any other
+// frame between a worker and a shard, and as errors. Accepted bytes keep their spans inside the
+// piece and mean the same after they are written again.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <vector>
 
 #include "src/wire/data.h"
 #include "src/wire/error_row.h"
+#include "src/wire/frame.h"
 
 namespace byteps::wire {
 namespace {
@@ -29,12 +31,22 @@ void FuzzHeader(FrameKind kind, ConstByteSpan bytes, size_t payload_bytes) {
   Require(again.ok() && again.value() == header.value());
 }
 
-void FuzzRefs(ConstByteSpan bytes) {
-  std::vector<PieceRef> refs;
-  if (!DecodePieceRefs(bytes, refs).ok()) return;
-  std::vector<std::byte> again;
-  EncodePieceRefs(refs, again);
-  Require(std::equal(again.begin(), again.end(), bytes.begin(), bytes.end()));
+// The header is the first bytes, the payload all others.
+void FuzzFrame(Reader reader, FrameKind kind, ConstByteSpan bytes, size_t header_bytes) {
+  ConstByteSpan header = bytes.first(std::min(header_bytes, bytes.size()));
+  ConstByteSpan payload = bytes.subspan(header.size());
+  Result<Frame> frame = DecodeFrameHeader(reader, kind, header, payload.size());
+  if (!frame.ok()) return Require(frame.status().code() == StatusCode::kProtocol);
+  Status sound = DecodeFramePayload(payload, frame.value());
+  if (!sound.ok()) return Require(sound.code() == StatusCode::kProtocol);
+  Require(KindOf(frame.value()) == kind);
+  std::byte out[kDataHeaderBytesMax];
+  size_t length = EncodeFrameHeader(frame.value(), out);
+  Require(kind == FrameKind::kWant || kind == FrameKind::kAbort ||
+          std::equal(out, out + length, header.begin(), header.end()));
+  std::vector<std::byte> again(BytesOf(frame.value()));
+  EncodeFramePayload(frame.value(), again);
+  Require(std::equal(again.begin(), again.end(), payload.begin(), payload.end()));
 }
 
 void FuzzErrors(ConstByteSpan bytes, uint64_t round) {
@@ -57,8 +69,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
        {FrameKind::kPush, FrameKind::kAnswer, FrameKind::kVerdict, FrameKind::kAbort}) {
     byteps::wire::FuzzHeader(kind, bytes, payload_bytes);
   }
-  byteps::wire::FuzzRefs(bytes);
+  for (uint8_t kind = 0; kind < 20; ++kind) {
+    for (size_t header_bytes : {0, 8, 16, 68, 80}) {
+      using byteps::wire::Reader;
+      for (Reader reader : {Reader::kWorker, Reader::kShard}) {
+        byteps::wire::FuzzFrame(reader, static_cast<FrameKind>(kind), bytes, header_bytes);
+      }
+    }
+  }
   byteps::wire::FuzzErrors(bytes, payload_bytes);
-  (void)byteps::wire::DecodeNumber(bytes).ok();
   return 0;
 }

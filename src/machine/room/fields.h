@@ -1,6 +1,6 @@
-// How words become bytes, and bytes words. Each word has one function, Fields(archive, word), that
-// names its fields in their order. A FieldWriter writes them; a FieldReader reads them, and refuses
-// values that cannot be true.
+// Turns words into bytes, and bytes into words. Each word has one function, Fields(archive, word),
+// which names its fields in their order. A FieldWriter writes them; a FieldReader reads them, and
+// refuses values that cannot be true.
 //
 // Values; one thread at a time.
 #pragma once
@@ -21,7 +21,7 @@
 
 namespace byteps::machine {
 
-// What can be true in the memory that the ranks of a machine share.
+// The limits of what can be true in the memory that the ranks of a machine share.
 struct WordLimits {
   uint32_t ranks = 0;
   size_t piece_bytes_max = 0;  // the bytes of a block

@@ -28,7 +28,7 @@
 #include <vector>
 
 #include "src/kernels/kernels.h"
-#include "src/local/reducer.h"
+#include "src/local/reducer_for_test.h"
 #include "src/local/shared_memory.h"
 #include "src/local/window.h"
 #include "src/machine/serverless/local_engine.h"

@@ -19,7 +19,7 @@
 #include "src/local/life_watch.h"
 #include "src/local/local_for_test.h"
 #include "src/local/meeting.h"
-#include "src/local/reducer.h"
+#include "src/local/reducer_for_test.h"
 #include "src/local/window.h"
 
 namespace byteps::local {

@@ -1,4 +1,4 @@
-#include "src/local/reducer.h"
+#include "src/local/reducer_for_test.h"
 
 #include <gtest/gtest.h>
 

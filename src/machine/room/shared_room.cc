@@ -26,7 +26,7 @@ local::WindowShape SharedRoom::ShapeFor(uint32_t ranks) {
 
 size_t SharedRoom::BytesFor(const local::WindowShape& shape) {
   return UpToLine(local::Window::BytesFor(shape)) + sizeof(PulseWords) + sizeof(SignWords) +
-         2 * size_t{shape.ranks} * sizeof(RingWords) + SmallMemory::BytesFor(shape.ranks);
+         2 * size_t{shape.ranks} * sizeof(WordRing) + SmallMemory::BytesFor(shape.ranks);
 }
 
 SharedRoom::SharedRoom(ByteSpan memory, const local::WindowShape& shape)
@@ -52,12 +52,10 @@ SignWords& SharedRoom::signs() const {
   return *reinterpret_cast<SignWords*>(memory_.data() + window_bytes_ + sizeof(PulseWords));
 }
 
-RingWords* SharedRoom::rings() const {
+WordRing* SharedRoom::rings() const {
   std::byte* begin = memory_.data() + window_bytes_ + sizeof(PulseWords) + sizeof(SignWords);
-  return reinterpret_cast<RingWords*>(begin);
+  return reinterpret_cast<WordRing*>(begin);
 }
-
-ByteRing SharedRoom::Ring(uint32_t number) const { return ByteRing(rings()[number]); }
 
 SmallMemory SharedRoom::Small(uint32_t places) const {
   auto* begin = reinterpret_cast<std::byte*>(rings() + 2 * size_t{ranks_});

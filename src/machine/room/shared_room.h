@@ -8,10 +8,10 @@
 #include "src/base/types.h"
 #include "src/local/window.h"
 #include "src/machine/room/begun_signs.h"
-#include "src/machine/room/byte_ring.h"
 #include "src/machine/room/fields.h"
 #include "src/machine/room/pulse.h"
 #include "src/machine/room/small_parts.h"
+#include "src/machine/room/word_line.h"
 
 namespace byteps::machine {
 
@@ -39,12 +39,11 @@ class SharedRoom {
   // Returns the memory of small parts, of which each rank uses `places` places.
   SmallMemory Small(uint32_t places = kSmallPlaces) const;
   // Return the ring from a rank to the carrier, and the ring from the carrier to the rank.
-  ByteRing ToCarrier(uint32_t rank) const { return Ring(2 * rank); }
-  ByteRing ToRank(uint32_t rank) const { return Ring(2 * rank + 1); }
+  WordRing& ToCarrier(uint32_t rank) const { return rings()[2 * rank]; }
+  WordRing& ToRank(uint32_t rank) const { return rings()[2 * rank + 1]; }
 
  private:
-  ByteRing Ring(uint32_t number) const;
-  RingWords* rings() const;
+  WordRing* rings() const;
 
   const ByteSpan memory_;
   const uint32_t ranks_;

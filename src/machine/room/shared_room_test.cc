@@ -25,10 +25,11 @@ TEST(SharedRoomTest, NothingLiesInAnothersPlace) {
   };
   std::vector<Line> lines(SharedRoom::BytesFor(SharedRoom::ShapeFor(kRanks)) / sizeof(Line) + 1);
   SharedRoom room(std::as_writable_bytes(std::span(lines)), SharedRoom::ShapeFor(kRanks));
-  std::vector<std::byte> much(kRingBytes, std::byte{1});
+  std::vector<std::byte> much(kWordRingBytes, std::byte{1});
   for (uint32_t rank = 0; rank < kRanks; ++rank) {
-    EXPECT_EQ(room.ToCarrier(rank).Write(much), kRingBytes);
-    EXPECT_EQ(room.ToRank(rank).Write(much), kRingBytes);
+    for (WordRing* ring : {&room.ToCarrier(rank), &room.ToRank(rank)}) {
+      EXPECT_EQ(local::RingWriter(&ring->words, ring->bytes).WriteSome(much), kWordRingBytes);
+    }
   }
   const SmallMemory small = room.Small();
   for (uint32_t rank = 0; rank < kRanks; ++rank) {
@@ -37,9 +38,9 @@ TEST(SharedRoomTest, NothingLiesInAnothersPlace) {
     }
   }
   for (uint32_t rank = 0; rank < kRanks; ++rank) {
-    bool wake = false;
-    std::vector<std::byte> back(kRingBytes);
-    EXPECT_EQ(room.ToRank(rank).Read(back, wake), kRingBytes);
+    std::vector<std::byte> back(kWordRingBytes);
+    WordRing& ring = room.ToRank(rank);
+    EXPECT_EQ(local::RingReader(&ring.words, ring.bytes).ReadSome(back), kWordRingBytes);
     EXPECT_EQ(back, much);
   }
   EXPECT_EQ(room.signs().excused.load(), 0u);

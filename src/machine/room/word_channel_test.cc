@@ -93,7 +93,7 @@ TEST_F(WordChannelTest, EachRankHearsWhatTheCarrierSaysToIt) {
 }
 
 TEST_F(WordChannelTest, WhatDoesNotFitGoesLaterAndTheReaderWakesTheWriter) {
-  const std::string large(2 * kRingBytes, 'x');
+  const std::string large(2 * kWordRingBytes, 'x');
   channels[1]->Say(GaveUp{large});
   EXPECT_FALSE(channels[1]->Flush());
   uint32_t before = windows[1]->Events();
@@ -163,7 +163,7 @@ TEST_F(WordChannelTest, AnErrorThatIsKeptIsFetched) {
 TEST_F(WordChannelTest, AFullRingWakesTheCarrier) {
   bool woken = false;
   for (TensorId tensor = 1; !woken; ++tensor) {
-    ASSERT_LT(tensor, kRingBytes);
+    ASSERT_LT(tensor, kWordRingBytes);
     const uint32_t before = windows[0]->Events();
     LocalFacts facts;
     facts.ranks = 0b111;

@@ -25,7 +25,7 @@ bool WordLine::Flush() {
   bool put = false;
   while (!waiting_.empty()) {
     ConstByteSpan rest = ConstByteSpan(waiting_.front()).subspan(sent_);
-    size_t count = out_.Write(rest);
+    size_t count = Write(rest);
     put = put || count > 0;
     sent_ += count;
     if (count < rest.size()) return put;
@@ -35,10 +35,39 @@ bool WordLine::Flush() {
   return put;
 }
 
+// Returns how many of the bytes it has put into the ring. If not all fit, the reader's next reading
+// tells it to wake this end.
+size_t WordLine::Write(ConstByteSpan bytes) {
+  size_t count = 0;
+  while (count < bytes.size()) {
+    const size_t some = out_.WriteSome(bytes.subspan(count));
+    if (some == 0 && out_.Wait()) break;
+    count += some;
+  }
+  return count;
+}
+
+// Reads what there is of the packet.
+size_t WordLine::Read(ByteSpan room, bool& wake) {
+  size_t count = 0;
+  while (count < room.size()) {
+    const size_t some = in_.ReadSome(room.subspan(count));
+    if (some == 0) break;
+    count += some;
+    wake = in_.TakeWake() || wake;
+  }
+  return count;
+}
+
 Result<std::optional<std::vector<std::byte>>> WordLine::Receive(bool& wake) {
   if (!has_length_) packet_.resize(kLengthBytes);
   while (true) {
-    received_ += in_.Read(ByteSpan(packet_).subspan(received_), wake);
+    received_ += Read(ByteSpan(packet_).subspan(received_), wake);
+    if (in_.broken()) {
+      return Status(StatusCode::kProtocol,
+                    "a process of this machine has broken the memory that the ranks share: "
+                    "restart the job");
+    }
     if (received_ < packet_.size()) return std::optional<std::vector<std::byte>>();
     received_ = 0;
     if (has_length_) {

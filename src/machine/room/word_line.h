@@ -2,6 +2,8 @@
 // that does not fit waits here until the other end has made room. Belongs to one thread.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -9,13 +11,22 @@
 
 #include "src/base/status.h"
 #include "src/base/types.h"
-#include "src/machine/room/byte_ring.h"
+#include "src/local/byte_ring.h"
 
 namespace byteps::machine {
 
+inline constexpr size_t kWordRingBytes = size_t{32} << 10;
+
+// A ring in the memory that the ranks share, which is all zero at first.
+struct WordRing {
+  local::RingWords words;
+  alignas(64) std::array<std::byte, kWordRingBytes> bytes;
+};
+
 class WordLine {
  public:
-  WordLine(ByteRing out, ByteRing in) : out_(out), in_(in) {}
+  // `out` and `in` must be zero, and must outlive the line.
+  WordLine(WordRing& out, WordRing& in) : out_(&out.words, out.bytes), in_(&in.words, in.bytes) {}
 
   // Queues a packet. Does not block. Flush must follow.
   void Send(std::vector<std::byte> packet);
@@ -29,8 +40,11 @@ class WordLine {
   bool IsFlushed() const { return waiting_.empty(); }
 
  private:
-  ByteRing out_;
-  ByteRing in_;
+  size_t Write(ConstByteSpan bytes);
+  size_t Read(ByteSpan room, bool& wake);
+
+  local::RingWriter out_;
+  local::RingReader in_;
   std::deque<std::vector<std::byte>> waiting_;
   size_t sent_ = 0;  // bytes of the first waiting packet
 

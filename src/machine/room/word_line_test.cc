@@ -22,10 +22,10 @@ class WordLineTest : public testing::Test {
     return packet.ok() ? std::move(packet).value() : std::nullopt;
   }
 
-  std::unique_ptr<RingWords> there = std::make_unique<RingWords>();
-  std::unique_ptr<RingWords> back = std::make_unique<RingWords>();
-  WordLine first{ByteRing(*there), ByteRing(*back)};
-  WordLine second{ByteRing(*back), ByteRing(*there)};
+  std::unique_ptr<WordRing> there = std::make_unique<WordRing>();
+  std::unique_ptr<WordRing> back = std::make_unique<WordRing>();
+  WordLine first{*there, *back};
+  WordLine second{*back, *there};
   bool wake = false;
 };
 
@@ -39,7 +39,7 @@ TEST_F(WordLineTest, PacketsKeepTheirBordersAndOrder) {
 }
 
 TEST_F(WordLineTest, APacketMayBeLargerThanTheRing) {
-  const std::vector<std::byte> large = PacketOf(5 * kRingBytes + 3);
+  const std::vector<std::byte> large = PacketOf(5 * kWordRingBytes + 3);
   first.Send(large);
   first.Send(PacketOf(2));
   int turns = 0;
@@ -56,7 +56,15 @@ TEST_F(WordLineTest, APacketMayBeLargerThanTheRing) {
 }
 
 TEST_F(WordLineTest, ALengthThatNoPacketHasIsAnError) {
-  ByteRing(*there).Write(std::vector<std::byte>(4, std::byte{255}));
+  const std::vector<std::byte> nonsense(4, std::byte{255});
+  local::RingWriter(&there->words, there->bytes).WriteSome(nonsense);
+  EXPECT_EQ(second.Receive(wake).status().code(), StatusCode::kProtocol);
+}
+
+TEST_F(WordLineTest, APositionThatCannotBeIsAnError) {
+  first.Send(PacketOf(5));
+  first.Flush();
+  there->words.written = 2 * kWordRingBytes;
   EXPECT_EQ(second.Receive(wake).status().code(), StatusCode::kProtocol);
 }
 

@@ -11,9 +11,9 @@
 #include <string_view>
 #include <utility>
 
+#include "src/local/byte_ring.h"
 #include "src/local/packet_socket.h"
 #include "src/local/shared_memory.h"
-#include "src/transport/shared/byte_ring.h"
 
 namespace byteps::transport {
 namespace {
@@ -21,7 +21,7 @@ namespace {
 using Side = ByteChannels::Side;
 
 constexpr size_t kWakeBytes = size_t{32} * 1024;
-static_assert(2 * sizeof(RingWords) <= kRingWordsBytes && alignof(RingWords) == 64);
+static_assert(2 * sizeof(local::RingWords) <= kRingWordsBytes && alignof(local::RingWords) == 64);
 
 class RingChannel final : public ByteChannel {
  public:
@@ -51,8 +51,8 @@ class RingChannel final : public ByteChannel {
   const int socket_;
   const Side side_;
   local::SharedMemory memory_;
-  RingWriter out_;
-  RingReader in_;
+  local::RingWriter out_;
+  local::RingReader in_;
   Status offer_;        // the mistake in the offer
   bool ended_ = false;  // the other end has closed its socket
 };
@@ -60,12 +60,12 @@ class RingChannel final : public ByteChannel {
 void RingChannel::Use(local::SharedMemory memory) {
   memory_ = std::move(memory);
   ByteSpan all = memory_.bytes();
-  auto* words = reinterpret_cast<RingWords*>(all.data());
+  auto* words = reinterpret_cast<local::RingWords*>(all.data());
   ByteSpan first = all.subspan(kRingWordsBytes, kRingBytes);
   ByteSpan second = all.subspan(kRingWordsBytes + kRingBytes, kRingBytes);
   bool connected = side_ == Side::kConnected;
-  out_ = connected ? RingWriter(&words[0], first) : RingWriter(&words[1], second);
-  in_ = connected ? RingReader(&words[1], second) : RingReader(&words[0], first);
+  out_ = connected ? local::RingWriter(&words[0], first) : local::RingWriter(&words[1], second);
+  in_ = connected ? local::RingReader(&words[1], second) : local::RingReader(&words[0], first);
 }
 
 int RingChannel::Open() {

@@ -1,10 +1,10 @@
 // Moves bytes between two processes of one host through memory that they share: a ring in each
-// direction (byte_ring.h). Beside the rings there is a Unix socket of packets. Its first packet
-// hands the memory over, later packets of one byte wake the other end, and the socket ends with the
-// other process.
+// direction (src/local/byte_ring.h). Beside the rings there is a Unix socket of packets. Its first
+// packet hands the memory over, later packets of one byte wake the other end, and the socket ends
+// with the other process.
 //
-// A hostile other end can change the memory's contents at any time (byte_ring.h), but not its size
-// (src/local/shared_memory.h).
+// A hostile other end can change the memory's contents at any time (byte_ring.h there), but not its
+// size (src/local/shared_memory.h).
 #pragma once
 
 #include <cstddef>

@@ -12,9 +12,9 @@
 
 #include <gtest/gtest.h>
 
+#include "src/local/byte_ring.h"
 #include "src/local/packet_socket.h"
 #include "src/local/shared_memory.h"
-#include "src/transport/shared/byte_ring.h"
 #include "src/transport/shared/ring_channel.h"
 #include "src/transport/transport_conformance.h"
 
@@ -72,8 +72,8 @@ class SharedTest : public ::testing::Test {
   struct Peer {
     local::UniqueFd socket;
     local::SharedMemory memory;
-    RingWords& words(size_t ring) {
-      return reinterpret_cast<RingWords*>(memory.bytes().data())[ring];
+    local::RingWords& words(size_t ring) {
+      return reinterpret_cast<local::RingWords*>(memory.bytes().data())[ring];
     }
     void Wake() { EXPECT_TRUE(local::SendPacket(socket, std::vector<std::byte>(1)).ok()); }
   };

@@ -1,9 +1,9 @@
-#include "src/transport/shared/byte_ring.h"
+#include "src/local/byte_ring.h"
 
 #include <algorithm>
 #include <cstring>
 
-namespace byteps::transport {
+namespace byteps::local {
 namespace {
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free &&
@@ -82,4 +82,4 @@ bool RingReader::TakeWake() {
   return words_->writer_waits.exchange(0, std::memory_order_seq_cst) != 0;
 }
 
-}  // namespace byteps::transport
+}  // namespace byteps::local

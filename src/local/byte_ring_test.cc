@@ -1,4 +1,4 @@
-#include "src/transport/shared/byte_ring.h"
+#include "src/local/byte_ring.h"
 
 #include <algorithm>
 #include <chrono>
@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-namespace byteps::transport {
+namespace byteps::local {
 namespace {
 
 constexpr size_t kBytes = 1000;
@@ -116,4 +116,4 @@ TEST_F(ByteRingTest, NoWakeIsLost) {
 }
 
 }  // namespace
-}  // namespace byteps::transport
+}  // namespace byteps::local

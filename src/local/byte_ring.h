@@ -16,7 +16,7 @@
 
 #include "src/base/types.h"
 
-namespace byteps::transport {
+namespace byteps::local {
 
 // The words of a ring in shared memory, beside its bytes. Fresh memory, all zero, is an empty ring.
 struct RingWords {
@@ -82,4 +82,4 @@ class RingReader {
   bool broken_ = false;
 };
 
-}  // namespace byteps::transport
+}  // namespace byteps::local

@@ -139,8 +139,7 @@ MemberFacts UpwardLane::FactsOf(const protocol::Exchange& exchange) {
 void UpwardLane::On(const protocol::to_lane::Begin& mail) {
   const protocol::Exchange& exchange = *mail.exchange;
   RoundKey key = KeyOf(exchange);
-  open_[key] = &exchange;
-  keys_[exchange.serial] = key;
+  open_.Begin(key, exchange);
   member::Begun begun{key, FactsOf(exchange)};
   if (exchange.count > 0) {
     protocol::Spans first = exchange.spans->SpansOf(exchange.first_piece);
@@ -152,15 +151,12 @@ void UpwardLane::On(const protocol::to_lane::Begin& mail) {
 }
 
 void UpwardLane::On(const protocol::to_lane::Withdraw& mail) {
-  protocol::to_front::Released released{0, mail.exchange->serial, mail.exchange->tensor.id};
-  auto key = keys_.find(released.serial);
-  if (key != keys_.end()) Forget(open_.find(key->second));
-  events_.tell_front(released);
+  if (auto key = open_.KeyOf(mail.exchange->serial); key.has_value()) open_.End(*key);
+  events_.tell_front(ReleasedOf(*mail.exchange));
 }
 
 void UpwardLane::On(const protocol::to_lane::Abort& mail) {
-  auto key = keys_.find(mail.serial);
-  if (key != keys_.end()) events_.say(Abort{key->second, mail.why});
+  if (auto key = open_.KeyOf(mail.serial); key.has_value()) events_.say(Abort{*key, mail.why});
 }
 
 void UpwardLane::On(const protocol::to_lane::Retire& mail) {
@@ -179,37 +175,22 @@ void UpwardLane::On(const protocol::to_lane::Settle& mail) {
 
 // Ends the exchange. All blocks of the round that named this rank are over.
 void UpwardLane::OnEnded(const member::Ended& ended, Time now) {
-  auto one = open_.find(ended.key);
-  if (one == open_.end() || ignores_answers_) return;
-  const protocol::Exchange& exchange = *one->second;
-  protocol::to_front::PartDone part;
-  part.serial = exchange.serial;
-  part.tensor = exchange.tensor.id;
-  part.pieces = exchange.count;
-  part.status = ended.status;
-  part.now = now;
+  const Round* round = open_.Find(ended.key);
+  if (round == nullptr || ignores_answers_) return;
+  protocol::to_front::PartDone part = PartOf(*round->exchange, ended.status, now);
   if (ended.status.ok()) {
     auto receipt = std::make_shared<SlotSet>();
     for (uint32_t slot : ended.receipt) receipt->Insert(slot);
     part.receipt = std::move(receipt);
-    part.mixed = ended.mixed && !exchange.atomic;  // the carrier has tried again
-  } else {
-    part.failed_piece = exchange.first_piece;
+    part.mixed = ended.mixed && !round->exchange->atomic;  // the carrier has tried again
   }
-  Forget(one);
+  open_.End(ended.key);
   events_.tell_front(std::move(part));
 }
 
-// Lets go of the exchange: nothing here touches its memory from now on.
-void UpwardLane::Forget(Exchanges::iterator one) {
-  work_.Forget(*one->second);
-  keys_.erase(one->second->serial);
-  open_.erase(one);
-}
-
-const protocol::Exchange* UpwardLane::Find(const local::AdmittedUse& at) const {
-  auto one = open_.find(KeyOfUpward(at.use));
-  return one == open_.end() ? nullptr : one->second;
+const protocol::Exchange* UpwardLane::Find(const local::AdmittedUse& at) {
+  const Round* round = open_.Find(KeyOfUpward(at.use));
+  return round == nullptr ? nullptr : round->exchange;
 }
 
 void UpwardLane::Fill(BlockWork::Taken& taken) {

@@ -18,6 +18,7 @@
 #include "src/machine/member/machine_ranks.h"
 #include "src/machine/member/member_words.h"
 #include "src/machine/room/block_work.h"
+#include "src/machine/room/open_rounds.h"
 #include "src/protocol/worker/exchange/exchange.h"
 #include "src/protocol/worker/exchange/mail.h"
 
@@ -44,7 +45,8 @@ class UpwardLane {
   const MachineRanks& machine_ranks() const { return machine_ranks_; }
 
  private:
-  using Exchanges = std::map<RoundKey, const protocol::Exchange*>;
+  struct Nothing {};
+  using Round = OpenRounds<Nothing>::Round;
   // A process set, as this machine has it.
   struct Set {
     RankSet ranks = 0;
@@ -68,8 +70,7 @@ class UpwardLane {
 
   Set SetOf(const std::vector<uint32_t>& ranks) const;
   MemberFacts FactsOf(const protocol::Exchange& exchange);
-  void Forget(Exchanges::iterator one);
-  const protocol::Exchange* Find(const local::AdmittedUse& at) const;
+  const protocol::Exchange* Find(const local::AdmittedUse& at);
   void Fill(BlockWork::Taken& taken);
   void Take(const BlockWork::Taken& taken, bool is_sum);
 
@@ -80,9 +81,8 @@ class UpwardLane {
   uint64_t epoch_ = 0;
   uint32_t generation_ = 0;
   MachineRanks machine_ranks_;
-  Exchanges open_;
-  std::map<uint64_t, RoundKey> keys_;  // of open exchanges, by serial
   BlockWork work_;
+  OpenRounds<Nothing> open_{work_};
   std::map<uint32_t, Set> sets_;
   std::map<TensorId, size_t> told_homes_;  // the number of homes that the carrier knows
   bool ignores_answers_ = false;

@@ -71,13 +71,10 @@ void WindowLane::On(const protocol::to_lane::Joined& mail) {
 void WindowLane::On(const protocol::to_lane::Begin& mail) {
   const protocol::Exchange& exchange = *mail.exchange;
   RoundKey key = KeyOf(exchange);
-  Open& open = open_[key];
-  open = Open();
-  open.exchange = &exchange;
-  open.part = PutSmall(exchange);
-  keys_[exchange.serial] = key;
+  const SmallPart part = PutSmall(exchange);
+  open_.Begin(key, exchange).extra.part = part;
   events_.say(Begun{key, FactsOf(exchange, RanksOf(exchange.tensor.process_set)),
-                    OperationsOf(exchange), open.part});
+                    OperationsOf(exchange), part});
 }
 
 // Puts the rank's bytes into a place. If there is no place, the round takes a block.
@@ -95,15 +92,12 @@ SmallPart WindowLane::PutSmall(const protocol::Exchange& exchange) {
 }
 
 void WindowLane::On(const protocol::to_lane::Withdraw& mail) {
-  protocol::to_front::Released released{0, mail.exchange->serial, mail.exchange->tensor.id};
-  auto key = keys_.find(released.serial);
-  if (key != keys_.end()) Forget(open_.find(key->second));
-  events_.tell_front(released);
+  if (auto key = open_.KeyOf(mail.exchange->serial); key.has_value()) LetGo(*key);
+  events_.tell_front(ReleasedOf(*mail.exchange));
 }
 
 void WindowLane::On(const protocol::to_lane::Abort& mail) {
-  auto key = keys_.find(mail.serial);
-  if (key != keys_.end()) events_.say(Abort{key->second, mail.why});
+  if (auto key = open_.KeyOf(mail.serial); key.has_value()) events_.say(Abort{*key, mail.why});
 }
 
 // Answers at once: the bytes that others may lack of this rank lie in blocks that it has not
@@ -113,52 +107,41 @@ void WindowLane::On(const protocol::to_lane::Settle& mail) {
 }
 
 void WindowLane::OnFailed(const Failed& failed, Time now) {
-  auto one = open_.find(failed.key);
-  if (one != open_.end()) End(one, failed.status, now);
+  const Round* round = open_.Find(failed.key);
+  if (round != nullptr) End(failed.key, *round, failed.status, now);
 }
 
 Status WindowLane::OnCombined(const Combined& combined, Time now) {
-  auto one = open_.find(combined.key);
-  if (one == open_.end()) return Status::Ok();
-  Open& open = one->second;
-  const protocol::Spans spans = open.exchange->spans->SpansOf(open.exchange->first_piece);
-  if (open.part.place == kNoPlace) {
+  Round* round = open_.Find(combined.key);
+  if (round == nullptr) return Status::Ok();
+  const protocol::Exchange& exchange = *round->exchange;
+  const protocol::Spans spans = exchange.spans->SpansOf(exchange.first_piece);
+  const SmallPart& part = round->extra.part;
+  if (part.place == kNoPlace) {
     return {StatusCode::kProtocol,
             "the carrier of this machine has combined a part that this rank "
             "did not bring: restart the job"};
   }
   if (!spans.want.empty()) {
-    const std::byte* result = small_.At(rank_, open.part.place);
+    const std::byte* result = small_.At(rank_, part.place);
     std::memcpy(spans.want.data(), result + spans.want_offset, spans.want.size());
   }
-  open.ranks = combined.ranks;
-  End(one, Status::Ok(), now);
+  round->extra.ranks = combined.ranks;
+  End(combined.key, *round, Status::Ok(), now);
   return Status::Ok();
 }
 
-// Lets go of the exchange: nothing here touches its memory from now on.
-void WindowLane::Forget(Exchanges::iterator one, bool join_is_over) {
-  if (one->second.part.place != kNoPlace) places_.GiveBack(one->second.part.place);
-  if (events_.ended != nullptr) events_.ended(one->first, join_is_over);
-  work_.Forget(*one->second.exchange);
-  keys_.erase(one->second.exchange->serial);
-  open_.erase(one);
+void WindowLane::LetGo(const RoundKey& key, bool join_is_over) {
+  const Progress progress = open_.End(key);
+  if (progress.part.place != kNoPlace) places_.GiveBack(progress.part.place);
+  if (events_.ended != nullptr) events_.ended(key, join_is_over);
 }
 
-void WindowLane::End(Exchanges::iterator one, const Status& how, Time now) {
-  const protocol::Exchange& exchange = *one->second.exchange;
-  protocol::to_front::PartDone part;
-  part.serial = exchange.serial;
-  part.tensor = exchange.tensor.id;
-  part.pieces = exchange.count;
-  if (how.ok()) {
-    part.receipt = ReceiptOf(one->second.ranks);
-  } else {
-    part.failed_piece = exchange.first_piece;
-  }
-  part.status = how;
-  part.now = now;
-  Forget(one, how.ok() && exchange.tensor.combine == Combine::kLast);
+void WindowLane::End(const RoundKey& key, const Round& round, const Status& how, Time now) {
+  const protocol::Exchange& exchange = *round.exchange;
+  protocol::to_front::PartDone part = PartOf(exchange, how, now);
+  if (how.ok()) part.receipt = ReceiptOf(round.extra.ranks);
+  LetGo(key, how.ok() && exchange.tensor.combine == Combine::kLast);
   events_.tell_front(std::move(part));
 }
 
@@ -175,9 +158,8 @@ const Receipt& WindowLane::ReceiptOf(RankSet ranks) {
 }
 
 bool WindowLane::HasWhole() const {
-  return std::ranges::any_of(open_, [](const auto& one) {
-    const Open& open = one.second;
-    return open.given == open.exchange->count && !open.is_broken;
+  return open_.Any([](const Round& round) {
+    return round.extra.given == round.exchange->count && !round.extra.is_broken;
   });
 }
 
@@ -187,10 +169,10 @@ Result<bool> WindowLane::Step(Time now) {
 }
 
 const protocol::Exchange* WindowLane::Find(const local::AdmittedUse& at) {
-  auto one = open_.find(KeyOf(at.use));
-  if (one == open_.end()) return nullptr;
-  ++one->second.given;
-  return one->second.exchange;
+  Round* round = open_.Find(KeyOf(at.use));
+  if (round == nullptr) return nullptr;
+  ++round->extra.given;
+  return round->exchange;
 }
 
 void WindowLane::Fill(BlockWork::Taken& taken) {
@@ -203,15 +185,15 @@ void WindowLane::Fill(BlockWork::Taken& taken) {
 
 void WindowLane::Take(const BlockWork::Taken& taken, bool is_sum) {
   if (taken.exchange == nullptr) return;
-  auto one = open_.find(KeyOf(taken.at.use));
-  Open& open = one->second;
+  const RoundKey key = KeyOf(taken.at.use);
+  Round& round = *open_.Find(key);
   if (!is_sum) {
-    open.is_broken = true;
+    round.extra.is_broken = true;
     return;
   }
   work_.CopyOut(taken);
-  open.ranks = taken.at.use.ranks;
-  if (++open.done == open.exchange->count) End(one, Status::Ok(), now_);
+  round.extra.ranks = taken.at.use.ranks;
+  if (++round.extra.done == round.exchange->count) End(key, round, Status::Ok(), now_);
 }
 
 }  // namespace byteps::machine

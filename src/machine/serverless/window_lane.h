@@ -17,6 +17,7 @@
 #include "src/base/time.h"
 #include "src/local/window.h"
 #include "src/machine/room/block_work.h"
+#include "src/machine/room/open_rounds.h"
 #include "src/machine/serverless/local_words.h"
 #include "src/protocol/worker/exchange/exchange.h"
 #include "src/protocol/worker/exchange/mail.h"
@@ -50,15 +51,14 @@ class WindowLane {
   bool IsDrained() const { return work_.IsDrained(); }
 
  private:
-  struct Open {
-    const protocol::Exchange* exchange = nullptr;
+  struct Progress {
     uint32_t given = 0;      // pieces that have, or had, a block
     uint32_t done = 0;       // pieces of which this rank has what it wants
     bool is_broken = false;  // a piece has no result: the carrier tells the reason
     RankSet ranks = 0;
     SmallPart part;
   };
-  using Exchanges = std::map<RoundKey, Open>;
+  using Round = OpenRounds<Progress>::Round;
   void On(const protocol::to_lane::AddProcessSet& mail);
   void On(const protocol::to_lane::RemoveProcessSet& mail) { sets_.erase(mail.number); }
   void On(const protocol::to_lane::Joined& mail);
@@ -76,8 +76,8 @@ class WindowLane {
 
   RankSet RanksOf(uint32_t set) const;
   SmallPart PutSmall(const protocol::Exchange& exchange);
-  void Forget(Exchanges::iterator one, bool join_is_over = false);
-  void End(Exchanges::iterator one, const Status& how, Time now);
+  void LetGo(const RoundKey& key, bool join_is_over = false);
+  void End(const RoundKey& key, const Round& round, const Status& how, Time now);
   const protocol::Exchange* Find(const local::AdmittedUse& at);
   void Fill(BlockWork::Taken& taken);
   void Take(const BlockWork::Taken& taken, bool is_sum);
@@ -89,9 +89,8 @@ class WindowLane {
   const SmallMemory small_;
   const Events events_;
   SmallPlaces places_;  // of this rank
-  Exchanges open_;
-  std::map<uint64_t, RoundKey> keys_;  // of open exchanges, by serial
   BlockWork work_;
+  OpenRounds<Progress> open_{work_};
   Time now_{};
   std::map<uint32_t, RankSet> sets_;  // process sets, except number 0
   RankSet receipt_ranks_ = 0;

@@ -1,7 +1,6 @@
 #include "src/machine/serverless/rounds.h"
 
 #include <bit>
-#include <iterator>
 #include <utility>
 
 #include "src/protocol/never_complete.h"
@@ -17,122 +16,98 @@ constexpr uint32_t kCarrier = 0;
 }  // namespace
 
 void Rounds::OnBegun(uint32_t rank, const Begun& begun) {
-  auto retired = retired_.find(begun.key.tensor);
-  if (retired != retired_.end() && begun.key.use >= retired->second) return;
-  auto [place, is_new] = rounds_.try_emplace(begun.key);
-  Round& round = place->second;
-  if (is_new) round.facts = begun.facts;
-  round.begun |= Bit(rank);
-  round.last.Take(rank, begun.operations);
+  const bool is_join = begun.facts.how == Combine::kLast;
+  Round* round = book_.Begin(rank, begun.key, begun.facts.ranks, is_join, begun.operations);
+  if (round == nullptr) return;
+  State& state = round->extra;
+  if (state.facts.ranks == 0) state.facts = begun.facts;
   if (begun.part.place != kNoPlace) {
-    if (round.parts.size() <= rank) round.parts.resize(size_t{rank} + 1);
-    round.parts[rank] = begun.part;
+    if (state.parts.size() <= rank) state.parts.resize(size_t{rank} + 1);
+    state.parts[rank] = begun.part;
   }
-  if (!round.failure.ok()) events_.failed(begun.key, Bit(rank), round.failure);
-  Look(place);
+  if (!state.failure.ok()) events_.failed(begun.key, Bit(rank), state.failure);
+  Look(begun.key);
 }
 
 void Rounds::OnJoined(uint32_t rank) {
-  joined_ |= Bit(rank);
+  book_.Join(rank);
   LookAtAll();
 }
 
 void Rounds::OnLeft(uint32_t rank) {
-  left_ |= Bit(rank);
-  for (auto& [key, round] : rounds_) {
-    if (!round.is_complete) round.begun &= ~Bit(rank);
-  }
+  book_.Leave(rank);
   LookAtAll();
   // A complete round needs this rank's bytes, which are there for a moment only.
-  for (auto place = rounds_.begin(); place != rounds_.end();) {
-    auto next = std::next(place);
-    const Round& round = place->second;
-    bool concerned = round.is_complete && (round.begun & Bit(rank)) != 0;
-    if (concerned && events_.break_off(place->first)) {
-      events_.failed(place->first, round.begun & ~left_, ErrorOfLeftRank(rank));
-      Erase(place);
-    }
-    place = next;
+  for (const RoundKey& key : book_.Keys()) {
+    const Round& round = *book_.Find(key);
+    if (!round.is_decided || (round.begun & Bit(rank)) == 0 || !events_.break_off(key)) continue;
+    events_.failed(key, round.begun & ~book_.left(), ErrorOfLeftRank(rank));
+    Erase(key, round);
   }
 }
 
 void Rounds::OnAbort(uint32_t rank, const Abort& abort) {
-  auto place = rounds_.find(abort.key);
-  if (place == rounds_.end() || (place->second.begun & Bit(rank)) == 0) return;
-  Round& round = place->second;
-  if (!round.failure.ok()) return;
-  if (!round.is_complete) {
-    RankSet missing = Missing(round);
+  Round* round = book_.Find(abort.key);
+  if (round == nullptr || (round->begun & Bit(rank)) == 0) return;
+  if (!round->extra.failure.ok()) return;
+  if (!round->is_decided) {
+    const RankSet missing = book_.Missing(*round);
     std::string whom = missing == 0 ? "" : "; the tensor has no part of rank " + RanksText(missing);
-    return Fail(place, {abort.why.code(), abort.why.message() + whom});
+    return Fail(abort.key, *round, {abort.why.code(), abort.why.message() + whom});
   }
   if (!events_.break_off(abort.key)) return;
-  events_.failed(abort.key, round.begun, abort.why);
-  Erase(place);
+  events_.failed(abort.key, round->begun, abort.why);
+  Erase(abort.key, *round);
 }
 
 void Rounds::Retire(TensorId tensor, uint64_t use) {
-  retired_.try_emplace(tensor, use);
-  for (auto place = rounds_.lower_bound({tensor, use, 0});
-       place != rounds_.end() && place->first.tensor == tensor;) {
-    auto next = std::next(place);
-    // The names tell each rank of the end, and the rank withdraws.
-    if (!place->second.is_complete || events_.break_off(place->first)) Erase(place);
-    place = next;
+  book_.Retire(tensor, use);
+  for (const RoundKey& key : book_.KeysOf(tensor, use)) {
+    const Round& round = *book_.Find(key);
+    // The names tell each rank of the disagreement, and the rank withdraws.
+    if (!round.is_decided || events_.break_off(key)) Erase(key, round);
   }
-}
-
-// Returns the ranks that the round waits for. A join waits for every rank.
-RankSet Rounds::Missing(const Round& round) const {
-  RankSet exempt = round.facts.how == Combine::kLast ? 0 : joined_;
-  return round.facts.ranks & ~round.begun & ~exempt;
 }
 
 void Rounds::LookAtAll() {
-  for (auto place = rounds_.begin(); place != rounds_.end();) {
-    auto next = std::next(place);
-    Look(place);
-    place = next;
-  }
+  for (const RoundKey& key : book_.Keys()) Look(key);
 }
 
-void Rounds::Look(Place place) {
-  Round& round = place->second;
-  if (round.is_complete) return;
-  RankSet missing = Missing(round);
-  // When the carrier has left, nobody gives out blocks any more.
-  RankSet gone = (missing & left_) | (left_ & Bit(kCarrier));
-  if (round.failure.ok() && gone != 0) {
-    return Fail(place, ErrorOfLeftRank(static_cast<uint32_t>(std::countr_zero(gone))));
+void Rounds::Look(const RoundKey& key) {
+  Round& round = *book_.Find(key);
+  if (round.is_decided) return;
+  State& state = round.extra;
+  // Nobody gives blocks to any round when the carrier has left.
+  const RankSet gone = book_.Gone(round) | (book_.left() & Bit(kCarrier));
+  if (state.failure.ok() && gone != 0) {
+    return Fail(key, round, ErrorOfLeftRank(static_cast<uint32_t>(std::countr_zero(gone))));
   }
-  if (!round.failure.ok()) {
-    if ((missing & ~left_) == 0) Erase(place);  // no rank is left that needs the error
+  if (!state.failure.ok()) {
+    if (book_.IsLast(round)) Erase(key, round);
     return;
   }
-  if (missing != 0) return;
-  const uint32_t root = round.facts.root;
-  if (root != kNoRank && (round.begun & Bit(root)) == 0)
-    return Fail(place, ErrorOfJoinedRoot(std::to_string(root)));
-  round.is_complete = true;
-  if (round.facts.how == Combine::kLast) joined_ = 0;
-  const RankSet ranks = round.facts.ranks & round.begun;
-  if (events_.complete(place->first,
-                       {round.facts, ranks, round.last.who(), std::move(round.parts)})) {
-    Erase(place);
+  if (book_.Missing(round) != 0) return;
+  const uint32_t root = state.facts.root;
+  if (root != kNoRank && (round.begun & Bit(root)) == 0) {
+    return Fail(key, round, ErrorOfJoinedRoot(std::to_string(root)));
   }
+  round.is_decided = true;
+  if (round.is_join) book_.EndJoin();
+  const CompleteRound complete{state.facts, round.ranks & round.begun, round.last.who(),
+                               std::move(state.parts)};
+  if (events_.complete(key, complete)) Erase(key, round);
 }
 
-void Rounds::Fail(Place place, const Status& why) {
-  Round& round = place->second;
-  round.failure = why;
+void Rounds::Fail(const RoundKey& key, Round& round, const Status& why) {
+  round.extra.failure = why;
   ++errors_;
-  events_.failed(place->first, round.begun, why);
-  Look(place);
+  events_.failed(key, round.begun, why);
+  Look(key);
 }
 
-void Rounds::Erase(Place place) {
-  if (!place->second.failure.ok()) --errors_;
-  rounds_.erase(place);
+void Rounds::Erase(const RoundKey& key, const Round& round) {
+  if (!round.extra.failure.ok()) --errors_;
+  book_.Erase(key);
 }
 
 }  // namespace byteps::machine

@@ -7,13 +7,12 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "src/base/status.h"
+#include "src/machine/room/round_book.h"
 #include "src/machine/serverless/local_words.h"
-#include "src/wire/join_word.h"
 
 namespace byteps::machine {
 
@@ -47,36 +46,30 @@ class Rounds {
   // complete, because each rank withdraws its own.
   void Retire(TensorId tensor, uint64_t use);
   // All ranks have let go of the tensor.
-  void Forget(TensorId tensor) { retired_.erase(tensor); }
+  void Forget(TensorId tensor) { book_.Forget(tensor); }
   // A complete round is over in order.
-  void OnOver(const RoundKey& key) { rounds_.erase(key); }
+  void OnOver(const RoundKey& key) { book_.Erase(key); }
 
-  RankSet left() const { return left_; }
+  RankSet left() const { return book_.left(); }
   // Returns whether an error is kept for ranks that begin its round later.
   bool KeepsErrors() const { return errors_ != 0; }
 
  private:
-  struct Round {
+  struct State {
     LocalFacts facts;
-    RankSet begun = 0;
-    wire::LastToJoin last;
     std::vector<SmallPart> parts;  // by rank
-    bool is_complete = false;
     Status failure;
   };
-  using Place = std::map<RoundKey, Round>::iterator;
+  using Book = RoundBook<State>;
+  using Round = Book::Round;
 
-  RankSet Missing(const Round& round) const;
-  void Look(Place place);
+  void Look(const RoundKey& key);
   void LookAtAll();
-  void Fail(Place place, const Status& why);
-  void Erase(Place place);
+  void Fail(const RoundKey& key, Round& round, const Status& why);
+  void Erase(const RoundKey& key, const Round& round);
 
   const Events events_;
-  std::map<RoundKey, Round> rounds_;
-  std::map<TensorId, uint64_t> retired_;  // the first use of each that is retired
-  RankSet joined_ = 0;
-  RankSet left_ = 0;
+  Book book_;
   size_t errors_ = 0;  // rounds with a failure
 };
 

@@ -122,5 +122,17 @@ TEST_F(JoinCheckTest, AServerTakesThePlaceOfOneThatIsGone) {
   EXPECT_EQ(PlaceFor(state, join), nullptr);
 }
 
+TEST_F(JoinCheckTest, AServerThatWantsAPlaceHearsWhyItCannotHaveThatPlace) {
+  BringIntoForce(JobView(1, 2, 2));
+  options.server_count = 2;
+  wire::Join join = JoinOf(Role::kServer, 201, 1);
+  join.server_count = 2;
+  EXPECT_TRUE(Has(Reason(join), "it is taken by server 1 (process 102); give each server"));
+  join.shards = 3;
+  EXPECT_TRUE(Has(Reason(join), "server 1 had 1 shards, you have 3"));
+  join.rank = 2;
+  EXPECT_TRUE(Has(Reason(join), "server 2 does not exist: there are 2"));
+}
+
 }  // namespace
 }  // namespace byteps::protocol

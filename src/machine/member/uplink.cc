@@ -183,7 +183,13 @@ void Uplink::On(uint32_t rank, const Leaves&) {
   left_ |= Bit(rank);
   asks_.erase(rank);
   for (auto& [key, round] : rounds_) {
-    if (!round.is_open || round.end.has_value() || (round.begun & Bit(rank)) == 0) continue;
+    if (!round.is_open) {
+      // The rank never brings its part, so the round must not open with it.
+      round.begun &= ~Bit(rank);
+      round.brings.erase(rank);
+      continue;
+    }
+    if (round.end.has_value() || (round.begun & Bit(rank)) == 0) continue;
     round.broken = ErrorOfLeftRank(machine_ranks_.RankOf(rank));
     ferry_.Close(key);
     AskForError(key, round, round.broken);

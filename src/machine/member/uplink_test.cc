@@ -169,6 +169,34 @@ TEST_F(UplinkTest, ARankThatLeavesEndsWhatItIsIn) {
   EXPECT_NE(ToldTo<member::Ended>(0)[0].status.message().find("worker 3"), std::string::npos);
 }
 
+TEST_F(UplinkTest, ARoundThatARankHasBegunAloneEndsWhenTheRankLeaves) {
+  uplink.OnView(View());
+  uplink.OnWord(1, BegunWord());
+  uplink.OnWord(1, Leaves());
+  ASSERT_EQ(CountAborts(), 1u) << "it needs a rank that never brings its part";
+  const Status why = std::get<to_lane::Abort>(mails.back()).why;
+  EXPECT_NE(why.message().find("worker 3"), std::string::npos) << why.message();
+  EndExchange(why);
+  EXPECT_TRUE(ToldTo<member::Ended>(1).empty()) << "the rank has gone";
+  uplink.OnWord(0, BegunWord());
+  ASSERT_EQ(ToldTo<member::Ended>(0).size(), 1u);
+  EXPECT_EQ(ToldTo<member::Ended>(0)[0].status, why);
+}
+
+// The owners may decide after the other ranks have begun the round.
+TEST_F(UplinkTest, ARoundOfARankThatHasLeftNeverOpens) {
+  uplink.OnView(View());
+  uplink.OnWord(1, BegunWord());
+  uplink.OnWord(1, Leaves());
+  uplink.OnWord(0, BegunWord());
+  ASSERT_EQ(CountAborts(), 1u);
+  const Status why = std::get<to_lane::Abort>(mails.back()).why;
+  EndExchange(why);
+  ASSERT_EQ(ToldTo<member::Ended>(0).size(), 1u);
+  EXPECT_EQ(ToldTo<member::Ended>(0)[0].status, why);
+  EXPECT_TRUE(ToldTo<member::Ended>(1).empty());
+}
+
 TEST_F(UplinkTest, ARoundThatWaitsHereEndsWhenARankElsewhereHasLeft) {
   uplink.OnView(View());
   uplink.OnWord(0, BegunWord());

@@ -81,13 +81,11 @@ void Uplink::OnView(const protocol::to_lane::View& mail) {
     if (settling_.asks()) Settle();
     return LookAtAll();
   }
-  for (auto& [key, round] : rounds_) ferry_.Close(key);
-  rounds_.clear();
+  for (const RoundKey& key : book_.Keys()) ferry_.Close(key);
+  book_.Clear();
   keys_.clear();
   homes_.clear();
-  retired_.clear();
   sets_.clear();
-  joined_ = 0;
   exchanges_.Clear();
   lanes_.BeginGeneration(mail);
   for (auto early = std::exchange(early_, {}); auto& [rank, word] : early) Hear(rank, word);
@@ -107,25 +105,24 @@ void Uplink::Hear(uint32_t rank, const MemberWords::ToCarrier& word) {
 }
 
 void Uplink::On(uint32_t rank, const member::Begun& word) {
-  if (retired_.contains(word.key.tensor)) return;  // each rank withdraws its own
-  auto [place, is_new] = rounds_.try_emplace(word.key);
-  Round& round = place->second;
+  const bool is_join = word.facts.how == Combine::kLast;
+  Round* round = book_.Begin(rank, word.key, word.facts.ranks, is_join, word.operations);
+  if (round == nullptr) return;  // each rank withdraws its own
+  State& state = round->extra;
   auto& homes = homes_[word.key.tensor];
   if (homes == nullptr || homes->size() < word.facts.homes.size()) {
     homes = std::make_shared<const std::vector<ShardId>>(word.facts.homes);
   }
-  if (is_new) {
-    round.facts = word.facts;
-    round.facts.homes.clear();
-    round.homes = homes;
-    round.spans = std::make_unique<RunSpans>(round.facts, word.key.first_piece, memory_);
+  if (state.spans == nullptr) {
+    state.facts = word.facts;
+    state.facts.homes.clear();
+    state.homes = homes;
+    state.spans = std::make_unique<RunSpans>(state.facts, word.key.first_piece, memory_);
   }
-  if (Status sound = Check(word, round); !sound.ok()) return events_.fail(sound);
-  round.begun |= Bit(rank);
-  round.brings[rank] = {word.push_offset, word.push_bytes};
-  round.last.Take(rank, word.operations);
-  if (round.end.has_value()) {
-    events_.say(rank, *round.end);
+  if (Status sound = Check(word, state); !sound.ok()) return events_.fail(sound);
+  state.brings[rank] = {word.push_offset, word.push_bytes};
+  if (state.end.has_value()) {
+    events_.say(rank, *state.end);
     return EraseIfOver(word.key);
   }
   Look(word.key);
@@ -133,15 +130,15 @@ void Uplink::On(uint32_t rank, const member::Begun& word) {
 
 // Checks what a word alone does not show (words.h has the rest): that a rank brings its part of the
 // bytes that all ranks of the machine bring, and that each piece has a home among the shards.
-Status Uplink::Check(const member::Begun& word, const Round& round) const {
+Status Uplink::Check(const member::Begun& word, const State& state) const {
   bool is_inside = word.push_bytes == 0;
-  if (!round.facts.pieces.empty()) {
-    const MemberFacts::Run& first = round.facts.pieces[0];
+  if (!state.facts.pieces.empty()) {
+    const MemberFacts::Run& first = state.facts.pieces[0];
     is_inside = is_inside || (word.push_offset >= first.push_offset &&
                               uint64_t{word.push_offset} + word.push_bytes <=
                                   uint64_t{first.push_offset} + first.push_bytes);
   }
-  const bool have_homes = round.homes->size() >= round.spans->end();
+  const bool have_homes = state.homes->size() >= state.spans->end();
   const bool are_shards =
       std::ranges::all_of(word.facts.homes, [&](ShardId home) { return home < shards_end_; });
   if (is_inside && have_homes && are_shards) return Status::Ok();
@@ -152,14 +149,14 @@ Status Uplink::Check(const member::Begun& word, const Round& round) const {
 }
 
 void Uplink::On(uint32_t rank, const member::Joined& word) {
-  joined_ |= Bit(rank);
+  book_.Join(rank);
   join_number_ = word.number;
   LookAtAll();
   // The machine takes no part when none of its ranks takes part; in a process set, when none of its
   // ranks in the set does.
   protocol::to_lane::Joined mail{join_number_, {}};
-  if ((FirstRanks(ranks_) & ~left_ & ~joined_) != 0) {
-    for (RankSet left = joined_; left != 0; left &= left - 1) {
+  if ((FirstRanks(ranks_) & ~book_.left() & ~book_.joined()) != 0) {
+    for (RankSet left = book_.joined(); left != 0; left &= left - 1) {
       mail.ranks.Insert(machine_ranks_.RankOf(static_cast<uint32_t>(std::countr_zero(left))));
     }
   }
@@ -167,32 +164,30 @@ void Uplink::On(uint32_t rank, const member::Joined& word) {
 }
 
 void Uplink::On(uint32_t rank, const Abort& word) {
-  auto found = rounds_.find(word.key);
-  if (found == rounds_.end() || (found->second.begun & Bit(rank)) == 0) return;
-  Round& round = found->second;
-  RankSet missing = round.is_open ? 0 : Missing(round);
+  Round* round = book_.Find(word.key);
+  if (round == nullptr || (round->begun & Bit(rank)) == 0) return;
+  const RankSet missing = round->is_decided ? 0 : book_.Missing(*round);
   const std::string whom = missing == 0
                                ? ""
                                : "; the machine of rank " +
                                      std::to_string(machine_ranks_.RankOf(rank)) + LackOf(missing);
-  AskForError(word.key, round, {word.why.code(), word.why.message() + whom});
+  AskForError(word.key, *round, {word.why.code(), word.why.message() + whom});
 }
 
 // Breaks off the rounds of a rank that leaves, because its bytes are there for a moment only.
 void Uplink::On(uint32_t rank, const Leaves&) {
-  left_ |= Bit(rank);
+  book_.Leave(rank);
   asks_.erase(rank);
-  for (auto& [key, round] : rounds_) {
-    if (!round.is_open) {
-      // The rank never brings its part, so the round must not open with it.
-      round.begun &= ~Bit(rank);
-      round.brings.erase(rank);
+  for (const RoundKey& key : book_.Keys()) {
+    Round& round = *book_.Find(key);
+    if (!round.is_decided) {
+      round.extra.brings.erase(rank);
       continue;
     }
-    if (round.end.has_value() || (round.begun & Bit(rank)) == 0) continue;
-    round.broken = ErrorOfLeftRank(machine_ranks_.RankOf(rank));
+    if (round.extra.end.has_value() || (round.begun & Bit(rank)) == 0) continue;
+    round.extra.broken = ErrorOfLeftRank(machine_ranks_.RankOf(rank));
     ferry_.Close(key);
-    AskForError(key, round, round.broken);
+    AskForError(key, round, round.extra.broken);
   }
   events_.say(rank, MayLeave());
   LookAtAll();
@@ -223,20 +218,18 @@ void Uplink::On(uint32_t rank, const member::SetRemoved& word) {
 void Uplink::On(uint32_t, const member::Retired& word) {
   std::vector<TensorId> fresh;
   for (TensorId tensor : word.tensors) {
-    if (!retired_.insert(tensor).second) continue;
+    if (book_.IsRetired(tensor)) continue;
+    book_.Retire(tensor, 0);
     fresh.push_back(tensor);
     homes_.erase(tensor);
-    for (auto place = rounds_.lower_bound({tensor, 0, 0});
-         place != rounds_.end() && place->first.tensor == tensor;) {
-      auto one = place++;
-      Round& round = one->second;
-      ferry_.Close(one->first);
-      round.begun = 0;
-      round.facts.ranks = 0;  // nobody is told of its end
-      if (round.serial == 0 || round.end.has_value()) {
-        rounds_.erase(one);
+    for (const RoundKey& key : book_.KeysOf(tensor, 0)) {
+      Round& round = *book_.Find(key);
+      ferry_.Close(key);
+      round.begun = round.ranks = 0;  // nobody is told of its end
+      if (round.extra.serial == 0 || round.extra.end.has_value()) {
+        book_.Erase(key);
       } else {
-        OnEnd(exchanges_.Withdraw(round.serial));
+        OnEnd(exchanges_.Withdraw(round.extra.serial));
       }
     }
   }
@@ -246,15 +239,14 @@ void Uplink::On(uint32_t, const member::Retired& word) {
 // Forgets the tensors. Each rank says the word. A slow rank has said before that they are retired.
 void Uplink::On(uint32_t, const member::Forgotten& word) {
   for (TensorId tensor : word.tensors) {
-    auto round = rounds_.lower_bound({tensor, 0, 0});
-    const bool goes_on = round != rounds_.end() && round->first.tensor == tensor &&
-                         round->second.serial != 0 && !round->second.end.has_value();
-    if (goes_on) {
+    for (const RoundKey& key : book_.KeysOf(tensor, 0)) {
+      const State& state = book_.Find(key)->extra;
+      if (state.serial == 0 || state.end.has_value()) continue;
       return events_.fail({StatusCode::kProtocol, "a process of this machine has forgotten '" +
-                                                      round->second.facts.name +
+                                                      state.facts.name +
                                                       "', which others exchange; restart the job"});
     }
-    retired_.erase(tensor);
+    book_.Forget(tensor);
     homes_.erase(tensor);
   }
   lanes_.Forget(word.tensors);
@@ -267,43 +259,35 @@ void Uplink::On(uint32_t rank, const member::AsksSettled& word) {
 
 void Uplink::Settle() { lanes_.Tell(settling_.Ask(lane_count_)); }
 
-// Returns the ranks that the round waits for. A join waits for every rank.
-RankSet Uplink::Missing(const Round& round) const {
-  RankSet exempt = round.facts.how == Combine::kLast ? 0 : joined_;
-  return round.facts.ranks & ~round.begun & ~exempt;
-}
-
 void Uplink::LookAtAll() {
-  std::vector<RoundKey> keys;
-  for (const auto& [key, round] : rounds_) keys.push_back(key);
-  for (const RoundKey& key : keys) Look(key);
+  for (const RoundKey& key : book_.Keys()) Look(key);
 }
 
 void Uplink::Look(const RoundKey& key) {
-  auto found = rounds_.find(key);
-  if (found == rounds_.end()) return;
-  Round& round = found->second;
-  if (round.end.has_value()) return EraseIfOver(key);
-  if (round.is_open) return;
-  if (round.serial != 0) return;
-  const RankSet missing = Missing(round);
-  if (missing != 0) {
+  Round* found = book_.Find(key);
+  if (found == nullptr) return;
+  Round& round = *found;
+  const State& state = round.extra;
+  if (state.end.has_value()) return EraseIfOver(key);
+  if (round.is_decided || state.serial != 0) return;
+  if (book_.Missing(round) != 0) {
     // Asks for the error here, because nobody else might ever ask for it.
-    std::optional<uint32_t> gone = GoneOf(round.facts.process_set);
-    RankSet here = missing & left_;
+    std::optional<uint32_t> gone = GoneOf(state.facts.process_set);
+    const RankSet here = book_.Gone(round);
     if (!gone.has_value() && here != 0) {
       gone = machine_ranks_.RankOf(static_cast<uint32_t>(std::countr_zero(here)));
     }
     if (gone.has_value()) AskForError(key, round, ErrorOfLeftRank(*gone));
     return;
   }
-  const bool from_here = round.facts.root == slot_ && round.facts.how == Combine::kOverlay;
+  const bool from_here = state.facts.root == slot_ && state.facts.how == Combine::kOverlay;
   const bool brings =
-      std::ranges::any_of(round.brings, [](const auto& one) { return one.second.second != 0; });
-  const bool has_bytes = !round.facts.pieces.empty() && round.facts.pieces[0].bytes != 0;
-  if (from_here && !brings && has_bytes)
+      std::ranges::any_of(state.brings, [](const auto& one) { return one.second.second != 0; });
+  const bool has_bytes = !state.facts.pieces.empty() && state.facts.pieces[0].bytes != 0;
+  if (from_here && !brings && has_bytes) {
     return AskForError(key, round,
-                       ErrorOfJoinedRoot(machine_ranks_.NamesOf(joined_ & round.facts.ranks)));
+                       ErrorOfJoinedRoot(machine_ranks_.NamesOf(book_.joined() & round.ranks)));
+  }
   OpenFerry(key, round);
   Begin(key, round);
 }
@@ -320,15 +304,15 @@ std::optional<uint32_t> Uplink::GoneOf(uint32_t process_set) const {
 }
 
 void Uplink::OpenFerry(const RoundKey& key, Round& round) {
-  round.is_open = true;
+  round.is_decided = true;
   FerryRound open;
-  open.ranks = round.facts.ranks & round.begun;
-  open.bring = round.facts.how == Combine::kLast ? Bit(round.last.who()) : open.ranks;
-  open.how = round.facts.how;
-  open.type = round.facts.type;
-  const bool has_gaps = open.ranks != round.facts.ranks && round.facts.how == Combine::kOverlay;
-  const bool one_piece = round.spans->end() == key.first_piece + 1;
-  for (const auto& [rank, part] : round.brings) {
+  open.ranks = round.ranks & round.begun;
+  open.bring = round.is_join ? Bit(round.last.who()) : open.ranks;
+  open.how = round.extra.facts.how;
+  open.type = round.extra.facts.type;
+  const bool has_gaps = open.ranks != round.ranks && round.extra.facts.how == Combine::kOverlay;
+  const bool one_piece = round.extra.spans->end() == key.first_piece + 1;
+  for (const auto& [rank, part] : round.extra.brings) {
     if (has_gaps && one_piece) open.parts.push_back(part);
   }
   ferry_.Open(key, std::move(open));
@@ -336,29 +320,29 @@ void Uplink::OpenFerry(const RoundKey& key, Round& round) {
 
 void Uplink::Begin(const RoundKey& key, Round& round) {
   protocol::Exchange exchange;
-  const MemberFacts& facts = round.facts;
+  const MemberFacts& facts = round.extra.facts;
   exchange.name = facts.name;
   exchange.tensor = {key.tensor, facts.how, facts.type, facts.codec, facts.process_set};
   exchange.use = key.use;
   exchange.order = facts.order;
   exchange.priority = facts.priority;
   exchange.first_piece = key.first_piece;
-  exchange.count = round.spans->end() - key.first_piece;
-  exchange.homes = round.homes.get();
-  exchange.spans = round.spans.get();
+  exchange.count = round.extra.spans->end() - key.first_piece;
+  exchange.homes = round.extra.homes.get();
+  exchange.spans = round.extra.spans.get();
   if (facts.root != kNoRank) exchange.root = facts.root;
   exchange.atomic = facts.atomic;
   exchange.others_wait = facts.others_wait;
   keys_[++last_number_] = key;
-  round.serial = exchanges_.Begin(last_number_, exchange);
+  round.extra.serial = exchanges_.Begin(last_number_, exchange);
 }
 
 // Asks the owners for an error; they decide. Some ranks may not have begun the round, because only
 // the request is pushed.
 void Uplink::AskForError(const RoundKey& key, Round& round, const Status& why) {
-  if (round.end.has_value()) return;
-  if (round.serial == 0) Begin(key, round);
-  exchanges_.Abort(round.serial, why);
+  if (round.extra.end.has_value()) return;
+  if (round.extra.serial == 0) Begin(key, round);
+  exchanges_.Abort(round.extra.serial, why);
 }
 
 void Uplink::OnMail(protocol::FrontMail mail) {
@@ -385,21 +369,21 @@ void Uplink::OnEnd(const std::optional<protocol::Exchanges::End>& end) {
   if (number == keys_.end()) return;
   const RoundKey key = number->second;
   keys_.erase(number);
-  auto found = rounds_.find(key);
-  if (found == rounds_.end()) return;
-  Round& round = found->second;
+  Round* found = book_.Find(key);
+  if (found == nullptr) return;
+  Round& round = *found;
   ferry_.Close(key);
   member::Ended ended{key, end->status, {}, end->mixed};
-  if (end->status.ok() && !round.broken.ok()) ended.status = round.broken;
-  if (end->status.ok() && !end->withdrawn && !round.is_open && round.broken.ok()) {
-    ended.status = {StatusCode::kInternal, "'" + round.facts.name +
+  if (end->status.ok() && !round.extra.broken.ok()) ended.status = round.extra.broken;
+  if (end->status.ok() && !end->withdrawn && !round.is_decided && round.extra.broken.ok()) {
+    ended.status = {StatusCode::kInternal, "'" + round.extra.facts.name +
                                                "' ended without the ranks of this machine; this "
                                                "is a fault of the program"};
   }
   if (ended.status.ok() && end->receipt != nullptr) ended.receipt = end->receipt->List();
   // Another machine has asked for the error, and no shard knows which rank of this machine has not
   // come.
-  const RankSet missing = round.is_open ? 0 : Missing(round) & ~left_;
+  const RankSet missing = round.is_decided ? 0 : book_.Missing(round) & ~book_.left();
   if (ended.status.code() == StatusCode::kDeadlineExceeded && missing != 0) {
     const std::string text = ended.status.message();
     const bool says_it = text.find(LackOf(missing)) != std::string::npos;
@@ -407,21 +391,20 @@ void Uplink::OnEnd(const std::optional<protocol::Exchanges::End>& end) {
         "; of this machine rank " + machine_ranks_.NamesOf(missing) + " has not begun it";
     if (!says_it) ended.status = {StatusCode::kDeadlineExceeded, text + who};
   }
-  if (round.facts.how == Combine::kLast && ended.status.ok()) {
-    joined_ = 0;
+  if (round.is_join && ended.status.ok()) {
+    book_.EndJoin();
     lanes_.Tell(protocol::to_lane::Joined());
   }
   SayTo(round.begun, ended);
-  round.end = std::move(ended);
+  round.extra.end = std::move(ended);
   EraseIfOver(key);
 }
 
 // Keeps the end of a round for ranks that have still to begin it.
 void Uplink::EraseIfOver(const RoundKey& key) {
-  auto found = rounds_.find(key);
-  if (found == rounds_.end() || !found->second.end.has_value()) return;
-  const Round& round = found->second;
-  if ((round.facts.ranks & ~round.begun & ~left_) == 0 || round.is_open) rounds_.erase(found);
+  const Round* round = book_.Find(key);
+  if (round == nullptr || !round->extra.end.has_value()) return;
+  if (book_.IsLast(*round) || round->is_decided) book_.Erase(key);
 }
 
 void Uplink::Close(const Status& why) {

@@ -13,7 +13,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,11 +20,11 @@
 #include "src/machine/member/ferry.h"
 #include "src/machine/member/machine_ranks.h"
 #include "src/machine/member/member_words.h"
+#include "src/machine/room/round_book.h"
 #include "src/protocol/worker/exchange/exchanges.h"
 #include "src/protocol/worker/exchange/lane_mailing.h"
 #include "src/protocol/worker/exchange/mail.h"
 #include "src/protocol/worker/exchange/settling.h"
-#include "src/wire/join_word.h"
 
 namespace byteps::machine {
 
@@ -56,20 +55,18 @@ class Uplink {
  private:
   // The spans of the pieces. Only their sizes count, because the stages have the bytes.
   class RunSpans;
-  struct Round {
+  struct State {
     MemberFacts facts;
     std::shared_ptr<const std::vector<ShardId>> homes;
     std::unique_ptr<RunSpans> spans;
-    RankSet begun = 0;
-    // The span that each rank brings of the first piece.
+    // The part of the first piece that each rank brings.
     std::map<uint32_t, std::pair<uint32_t, uint32_t>> brings;
-    wire::LastToJoin last;
-    bool is_open = false;  // all have begun it: pieces may be collected
-    uint64_t serial = 0;   // of the exchange; 0: there is none
-    Status broken;         // not Ok: the round must not end well for the ranks
+    uint64_t serial = 0;  // of the exchange; 0: there is none
+    Status broken;        // an error: the round must not end well for the ranks
     std::optional<member::Ended> end;
   };
-  using Rounds = std::map<RoundKey, Round>;
+  using Book = RoundBook<State>;
+  using Round = Book::Round;
 
   void Hear(uint32_t rank, const MemberWords::ToCarrier& word);
   void On(uint32_t rank, const member::Begun& word);
@@ -82,8 +79,7 @@ class Uplink {
   void On(uint32_t rank, const member::Forgotten& word);
   void On(uint32_t rank, const member::AsksSettled& word);
 
-  Status Check(const member::Begun& word, const Round& round) const;
-  RankSet Missing(const Round& round) const;
+  Status Check(const member::Begun& word, const State& state) const;
   void Look(const RoundKey& key);
   void LookAtAll();
   void Begin(const RoundKey& key, Round& round);
@@ -112,20 +108,17 @@ class Uplink {
   MachineRanks machine_ranks_;
   bool closed_ = false;
   std::deque<std::pair<uint32_t, MemberWords::ToCarrier>> early_;  // words before the first view
-  Rounds rounds_;
+  Book book_;
   std::map<uint64_t, RoundKey> keys_;  // by the number that an exchange has as an operation
   uint64_t last_number_ = 0;
   std::map<TensorId, std::shared_ptr<const std::vector<ShardId>>> homes_;
-  std::set<TensorId> retired_;
   struct Set {
     RankSet added = 0;  // the ranks that have added it
     std::vector<uint32_t> ranks;
   };
   std::map<uint32_t, Set> sets_;
   std::vector<uint32_t> gone_;  // ranks of the job that have left
-  RankSet joined_ = 0;
   uint64_t join_number_ = 0;
-  RankSet left_ = 0;
   std::map<uint32_t, uint64_t> asks_;  // questions of ranks
 };
 

@@ -64,6 +64,18 @@ TEST_F(LossesTest, SilentProcessesThatWaitAreGivenUpAndReturned) {
   EXPECT_TRUE(departures.NobodyGoes());
 }
 
+TEST_F(LossesTest, TheLastServerThatIsLeftMayBeSilentForLonger) {
+  losses.Lose(101, "it is gone", false);
+  Pass(options.silence_evict);
+  for (uint64_t who : {1, 2}) suspicions.Heard(who, now);
+  losses.Judge();
+  EXPECT_FALSE(departures.IsLost(102));
+  Pass(options.silence_end);
+  for (uint64_t who : {1, 2}) suspicions.Heard(who, now);
+  losses.Judge();
+  EXPECT_TRUE(departures.IsLost(102));
+}
+
 TEST_F(LossesTest, WithoutAServerTheJobWaitsAndThenSaysWhichWasTheLast) {
   losses.Lose(101, "first", false);
   losses.Lose(102, "second", false);

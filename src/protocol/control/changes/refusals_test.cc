@@ -65,5 +65,13 @@ TEST(RefusalsTest, ACutTextEndsWithAWholeCharacter) {
   EXPECT_TRUE(text.ends_with("\u00e4...")) << text;
 }
 
+TEST(RefusalsTest, OnlyATextThatIsTooLongIsCut) {
+  Refusals refusals;
+  refusals.Note(Stranger("1", std::string(240, 'x')));
+  EXPECT_EQ(refusals.Describe().find("..."), std::string::npos);
+  refusals.Note(Stranger("1", std::string(241, 'x')));
+  EXPECT_NE(refusals.Describe().find("..."), std::string::npos);
+}
+
 }  // namespace
 }  // namespace byteps::protocol

@@ -55,6 +55,19 @@ TEST_F(ReportingTest, WhoHasLeftMayClose) {
   EXPECT_EQ(roster.Find(2)->presence, Presence::kLeft);
 }
 
+TEST_F(ReportingTest, AWorkerThatIsBeingLetInWaitsOverItsNewConnection) {
+  BringIntoForce(JobView(3, 2, 1));
+  wire::View next = JobView(4, 2, 1);
+  next.workers.push_back({2, 2, 9, "h", 9, 0, 1});
+  views.Propose(next);
+  wire::Report report = ReportOf(9, 0, views.term());
+  report.promised = next;
+  OnReport(state, 50, report);
+  ASSERT_NE(roster.Find(9), nullptr);
+  EXPECT_EQ(roster.Find(9)->presence, Presence::kWaiting);
+  EXPECT_EQ(To<wire::Propose>(50).size(), 1u);
+}
+
 TEST_F(ReportingTest, AMemberThatWasAwayHearsOfTheProposal) {
   BringIntoForce(JobView(3, 2, 1));
   views.Propose(JobView(4, 1, 1));

@@ -64,7 +64,9 @@ TEST_F(SuccessionTest, AnInheritedViewIsRenewedBeforeAnybodyGoesOn) {
     report.self = JoinOf(Role::kWorker, who);
     views.OnReport(*roster.Find(who), report);
   }
+  roster.Find(101)->join.worker_count = 7;
   EXPECT_EQ(AdvanceViews(state), ViewStep::kFound);
+  EXPECT_EQ(gathering.worker_count(), 2u) << "only the word of workers counts";
   ASSERT_TRUE(views.IsInherited());
   EXPECT_EQ(AdvanceViews(state), ViewStep::kNone);
   for (uint64_t who : {1, 2}) syncs.Reach(who, {1, 1});

@@ -30,11 +30,13 @@ class RoundBook {
   };
 
   // Notes that `rank` has begun the round. Returns null if nobody takes part in it any more,
-  // because the tensor was retired. The first rank of a round says which ranks it has.
+  // because the tensor was retired, and if the rank has said before that it leaves: then it never
+  // brings its part. The first rank of a round says which ranks it has.
   Round* Begin(uint32_t rank, const RoundKey& key, RankSet ranks, bool is_join,
                uint32_t operations) {
     auto retired = retired_.find(key.tensor);
     if (retired != retired_.end() && key.use >= retired->second) return nullptr;
+    if (Has(left_, rank)) return nullptr;
     auto [place, is_new] = rounds_.try_emplace(key);
     Round& round = place->second;
     if (is_new) {

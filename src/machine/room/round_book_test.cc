@@ -45,6 +45,15 @@ TEST_F(RoundBookTest, NobodyWaitsForARankThatHasJoinedButInAJoin) {
   EXPECT_EQ(book.Missing(*Begin(0, {1, 2, 0})), 0b110u);
 }
 
+TEST_F(RoundBookTest, ARankThatHasLeftBeginsNothing) {
+  book.Leave(1);
+  EXPECT_EQ(Begin(1, key), nullptr);
+  EXPECT_EQ(book.Find(key), nullptr) << "the others may never begin it";
+  EXPECT_EQ(book.Gone(*Begin(0, key)), 0b010u);
+  EXPECT_EQ(Begin(1, key), nullptr);
+  EXPECT_EQ(book.Find(key)->begun, 0b001u);
+}
+
 TEST_F(RoundBookTest, ARankThatLeavesIsMissingForGoodInWhatIsNotDecided) {
   const RoundKey decided{2, 1, 0};
   Begin(1, key);

@@ -169,6 +169,19 @@ TEST_F(RoundsTest, WhoLeavesIsNamedInWhatItWouldBeNeededFor) {
   EXPECT_EQ(complete.back().tensor, 5u) << "others go on without it";
 }
 
+// The rank's operation had no number yet when the rank said that it leaves.
+TEST_F(RoundsTest, WhatARankBeginsAfterItHasLeftNeverIsComplete) {
+  rounds.OnLeft(1);
+  Begin(1, 1);
+  Begin(0, 1);
+  Begin(2, 1);
+  EXPECT_TRUE(complete.empty());
+  ASSERT_EQ(failed.size(), 2u);
+  for (const Error& error : failed) {
+    EXPECT_EQ(error.text.rfind("worker 1 has left the job", 0), 0u) << error.text;
+  }
+}
+
 TEST_F(RoundsTest, NothingBeginsWithoutTheCarrier) {
   rounds.OnLeft(0);
   Begin(1, 1, 0b110);

@@ -106,7 +106,7 @@ bool Cluster::evicted(uint32_t worker) const { return workers_[worker]->evicted;
 
 uint64_t Cluster::repeated_answers() const {
   uint64_t count = 0;
-  for (const auto& worker : workers_) count += worker->machine().repeated_answers();
+  for (const auto& worker : workers_) count += worker->repeated_answers();
   return count;
 }
 

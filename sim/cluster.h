@@ -15,7 +15,7 @@
 #include "sim/processes.h"
 #include "src/protocol/control/coordinator.h"
 #include "src/protocol/shard/shard.h"
-#include "src/protocol/worker/worker.h"
+#include "src/protocol/worker/exchange/operation.h"
 
 namespace byteps::sim {
 

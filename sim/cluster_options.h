@@ -8,8 +8,8 @@
 #include "src/protocol/control/views/coordinator_mistakes_for_test.h"
 #include "src/protocol/control/views/membership_mistakes_for_test.h"
 #include "src/protocol/shard/shard_mistakes_for_test.h"
-#include "src/protocol/worker/worker.h"
 #include "src/protocol/worker/worker_mistakes_for_test.h"
+#include "src/protocol/worker/worker_options.h"
 
 namespace byteps::sim {
 

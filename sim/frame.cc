@@ -6,16 +6,51 @@
 #include <span>
 #include <variant>
 
+#include "src/base/check.h"
+
 namespace byteps::sim {
 namespace {
 
 constexpr uint32_t kPrefixBytes = 8;
 
-// REQUIRES: a frame with a data header.
-wire::FrameKind KindOf(FrameType type) {
-  if (type == FrameType::kPush) return wire::FrameKind::kPush;
-  if (type == FrameType::kAnswer) return wire::FrameKind::kAnswer;
-  return type == FrameType::kVerdict ? wire::FrameKind::kVerdict : wire::FrameKind::kAbort;
+// Returns the numbers of a frame in the fields of a data header that have the same meaning.
+wire::DataHeader NumbersOf(const wire::Frame& what) {
+  wire::DataHeader header;
+  if (const auto* abort = std::get_if<wire::Abort>(&what)) {
+    header = abort->push;
+    header.encoded_bytes = 0;
+  }
+  header.epoch = wire::EpochOf(what);
+  if (const auto* ack = std::get_if<wire::Ack>(&what)) header.count = ack->count;
+  if (const auto* stable = std::get_if<wire::Stable>(&what)) header.count = stable->count;
+  if (const auto* set = std::get_if<wire::ProcessSet>(&what)) header.count = set->number;
+  if (const auto* joined = std::get_if<wire::Joined>(&what)) header.count = joined->number;
+  return header;
+}
+
+uint32_t HeaderBytesOf(wire::FrameKind kind) {
+  switch (kind) {
+    case wire::FrameKind::kAbort: return wire::kDataHeaderBytes;
+    case wire::FrameKind::kProcessSet: return wire::kNumberHeaderBytes;
+    case wire::FrameKind::kWant:
+    case wire::FrameKind::kHave: return 0;
+    default: return wire::kEpochHeaderBytes;
+  }
+}
+
+// Returns the frame without what its bytes say.
+wire::Frame WithoutBytes(const Frame& frame) {
+  const wire::DataHeader& header = frame.header;
+  switch (frame.kind) {
+    case wire::FrameKind::kAbort: return wire::Abort{HeaderOf(frame), ""};
+    case wire::FrameKind::kWant: return wire::Want();
+    case wire::FrameKind::kHave: return wire::Have{header.epoch, {}};
+    case wire::FrameKind::kResync: return wire::Resync{header.epoch};
+    case wire::FrameKind::kAck: return wire::Ack{header.count, header.epoch};
+    case wire::FrameKind::kStable: return wire::Stable{header.count, header.epoch};
+    case wire::FrameKind::kProcessSet: return wire::ProcessSet{header.count, header.epoch, {}};
+    default: return wire::Joined{header.count, header.epoch, {}};
+  }
 }
 
 const char* NameOf(const wire::Message& message) {
@@ -60,81 +95,55 @@ Frame& FramePool::Take() {
 }
 
 void MakeControl(Frame& frame, const wire::Message& message) {
-  frame.type = FrameType::kControl;
+  frame.kind = wire::FrameKind::kControl;
   frame.bytes = wire::EncodeControl(message);
   frame.payload_bytes = static_cast<uint32_t>(frame.bytes.size());
   frame.wire_bytes = kPrefixBytes + frame.payload_bytes;
 }
 
-void MakeData(Frame& frame, FrameType type, const wire::DataHeader& header, ConstByteSpan payload,
-              bool carry_bytes) {
-  frame.type = type;
-  frame.header = header;
-  frame.payload_bytes = static_cast<uint32_t>(payload.size());
+void Pack(Frame& frame, const wire::DataFrame& data, bool carry_bytes) {
+  frame.kind = data.kind;
+  frame.header = data.header;
+  frame.payload_bytes = static_cast<uint32_t>(data.payload.size());
   frame.wire_bytes = kPrefixBytes + frame.payload_bytes;
-  const bool whole = carry_bytes || header.status != StatusCode::kOk;
-  ConstByteSpan carried = whole ? payload : payload.first(header.receipt);
+  const bool whole = carry_bytes || data.header.status != StatusCode::kOk;
+  ConstByteSpan carried = whole ? data.payload : data.payload.first(data.header.receipt);
   frame.bytes.assign(carried.begin(), carried.end());
   if (!carry_bytes) {
     frame.wire_bytes += wire::kDataHeaderBytes;
     return;
   }
   std::byte encoded[wire::kDataHeaderBytesMax];
-  frame.wire_bytes += static_cast<uint32_t>(wire::EncodeDataHeader(header, encoded));
+  frame.wire_bytes += static_cast<uint32_t>(wire::EncodeDataHeader(data.header, encoded));
 }
 
-void MakeWant(Frame& frame, const std::vector<wire::PieceRef>& pieces) {
-  frame.type = FrameType::kWant;
-  frame.bytes.clear();
-  wire::EncodePieceRefs(pieces, frame.bytes);
+void Pack(Frame& frame, const wire::Frame& what) {
+  frame.kind = wire::KindOf(what);
+  frame.header = NumbersOf(what);
+  frame.bytes.resize(wire::BytesOf(what));
+  wire::EncodeFramePayload(what, frame.bytes);
+  // A bitmap is as short here as its ranks allow.
+  bool bitmap = frame.kind == wire::FrameKind::kProcessSet;
+  while (bitmap && !frame.bytes.empty() && frame.bytes.back() == std::byte{0}) {
+    frame.bytes.pop_back();
+  }
   frame.payload_bytes = static_cast<uint32_t>(frame.bytes.size());
-  frame.wire_bytes = kPrefixBytes + frame.payload_bytes;
+  frame.wire_bytes = kPrefixBytes + HeaderBytesOf(frame.kind) + frame.payload_bytes;
 }
 
-void MakeHave(Frame& frame, uint64_t epoch, const std::vector<wire::HeldPiece>& pieces) {
-  frame.type = FrameType::kHave;
-  frame.header.epoch = epoch;
-  wire::EncodeHeldPieces(pieces, frame.bytes);
-  frame.payload_bytes = static_cast<uint32_t>(frame.bytes.size());
-  frame.wire_bytes = kPrefixBytes + frame.payload_bytes;
+wire::Frame Unpack(const Frame& frame) {
+  wire::Frame what = WithoutBytes(frame);
+  Status sound = wire::DecodeFramePayload(frame.bytes, what);
+  BYTEPS_CHECK(sound.ok());
+  return what;
 }
 
-std::vector<wire::HeldPiece> HeldOf(const Frame& frame) {
-  std::vector<wire::HeldPiece> pieces;
-  if (!wire::DecodeHeldPieces(frame.bytes, pieces).ok()) pieces.clear();
-  return pieces;
-}
-
-void MakeAbort(Frame& frame, const wire::DataHeader& push, const std::string& why) {
-  frame.type = FrameType::kAbort;
-  frame.header = push;
-  frame.header.encoded_bytes = 0;
-  auto text = std::as_bytes(std::span(why));
-  frame.bytes.assign(text.begin(), text.end());
-  frame.payload_bytes = static_cast<uint32_t>(frame.bytes.size());
-  frame.wire_bytes = kPrefixBytes + wire::kDataHeaderBytes + frame.payload_bytes;
-}
-
-void MakeProcessSet(Frame& frame, const wire::Progress& number, const std::vector<Slot>& slots) {
-  frame.type = FrameType::kProcessSet;
-  frame.header.count = number.count;
-  frame.header.epoch = number.epoch;
-  frame.bytes.assign(slots.empty() ? 0 : slots.back() / 8 + 1, std::byte{0});
-  for (Slot slot : slots) frame.bytes[slot / 8] |= std::byte{1} << (slot % 8);
-  frame.payload_bytes = static_cast<uint32_t>(frame.bytes.size());
-  frame.wire_bytes = kPrefixBytes + wire::kProgressHeaderBytes + frame.payload_bytes;
-}
-
-void MakeSmall(Frame& frame, FrameType type, const wire::DataHeader& header) {
-  frame.type = type;
+void MakeGreeting(Frame& frame, wire::FrameKind kind, const wire::DataHeader& header) {
+  frame.kind = kind;
   frame.header = header;
   frame.bytes.clear();
   frame.payload_bytes = 0;
-  frame.wire_bytes = kPrefixBytes + wire::kNumberHeaderBytes;
-}
-
-std::string TextOf(const Frame& frame) {
-  return std::string(reinterpret_cast<const char*>(frame.bytes.data()), frame.bytes.size());
+  frame.wire_bytes = kPrefixBytes + wire::kEpochHeaderBytes;
 }
 
 wire::Message MessageOf(const Frame& frame) { return wire::DecodeControl(frame.bytes).value(); }
@@ -153,14 +162,7 @@ void TakeRest(const Frame& frame, ByteSpan place) {
 wire::DataHeader HeaderOf(const Frame& frame) {
   std::byte bytes[wire::kDataHeaderBytesMax];
   ConstByteSpan encoded(bytes, wire::EncodeDataHeader(frame.header, bytes));
-  return wire::DecodeDataHeader(KindOf(frame.type), encoded, frame.payload_bytes).value();
-}
-
-std::vector<wire::PieceRef> PiecesOf(const Frame& frame) {
-  std::vector<wire::PieceRef> pieces;
-  Status decoded = wire::DecodePieceRefs(frame.bytes, pieces);
-  if (!decoded.ok()) pieces.clear();
-  return pieces;
+  return wire::DecodeDataHeader(frame.kind, encoded, frame.payload_bytes).value();
 }
 
 std::string Describe(const Frame& frame) {
@@ -168,30 +170,32 @@ std::string Describe(const Frame& frame) {
   std::string piece = "tensor " + std::to_string(ref.tensor) + " piece " +
                       std::to_string(ref.piece) + " round " + std::to_string(ref.round) + ", " +
                       std::to_string(frame.payload_bytes) + " bytes";
-  switch (frame.type) {
-    case FrameType::kControl: return Describe(MessageOf(frame));
-    case FrameType::kPush: return "push of " + piece;
-    case FrameType::kAnswer:
+  switch (frame.kind) {
+    case wire::FrameKind::kControl: return Describe(MessageOf(frame));
+    case wire::FrameKind::kPush: return "push of " + piece;
+    case wire::FrameKind::kAnswer:
       return "answer " + std::to_string(frame.header.count) + " for " + piece +
              (frame.header.status == StatusCode::kOk ? "" : ", an error");
-    case FrameType::kWant:
+    case wire::FrameKind::kWant:
       return "want of " + std::to_string(frame.payload_bytes / wire::kPieceRefBytes) + " pieces";
-    case FrameType::kAck: return "acknowledgement up to " + std::to_string(frame.header.count);
-    case FrameType::kStable: return "stable up to " + std::to_string(frame.header.count);
-    case FrameType::kVerdict: return "verdict of " + piece;
-    case FrameType::kHave:
+    case wire::FrameKind::kAck:
+      return "acknowledgement up to " + std::to_string(frame.header.count);
+    case wire::FrameKind::kStable: return "stable up to " + std::to_string(frame.header.count);
+    case wire::FrameKind::kVerdict: return "verdict of " + piece;
+    case wire::FrameKind::kHave:
       return "have of " + std::to_string(frame.payload_bytes / wire::kHeldPieceBytes) + " pieces";
-    case FrameType::kResync: return "resync of epoch " + std::to_string(frame.header.epoch);
-    case FrameType::kAbort: return "abort of " + piece;
-    case FrameType::kProcessSet: return "process set " + std::to_string(frame.header.count);
-    case FrameType::kJoined: return "joined for the time " + std::to_string(frame.header.count);
-    case FrameType::kHello:
+    case wire::FrameKind::kResync: return "resync of epoch " + std::to_string(frame.header.epoch);
+    case wire::FrameKind::kAbort: return "abort of " + piece;
+    case wire::FrameKind::kProcessSet: return "process set " + std::to_string(frame.header.count);
+    case wire::FrameKind::kJoined:
+      return "joined for the time " + std::to_string(frame.header.count);
+    case wire::FrameKind::kHello:
       return "hello of slot " + std::to_string(frame.header.home) + " in epoch " +
              std::to_string(frame.header.epoch);
-    case FrameType::kWelcome:
+    case wire::FrameKind::kWelcome:
       return frame.header.status == StatusCode::kOk ? "welcome" : "no welcome";
+    default: return "";
   }
-  return "";
 }
 
 }  // namespace byteps::sim

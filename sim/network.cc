@@ -153,7 +153,7 @@ Duration Network::JitterOf(SideId side) {
 }
 
 void Network::Land(SideId side, FrameId frame, Time arrival, Time head) {
-  bool two_steps = options_.carry_bytes && frames_[frame].type != FrameType::kControl;
+  bool two_steps = options_.carry_bytes && frames_[frame].kind != wire::FrameKind::kControl;
   if (two_steps) Add(head, Kind::kHead, side, frame);
   Add(arrival, Kind::kArrived, side, frame);
 }

@@ -45,7 +45,7 @@ struct NetworkOptions {
   uint64_t seed = 1;
   Duration latency = microseconds(20);
   Duration jitter_max = Duration::zero();
-  bool carry_bytes = true;  // false: of tensors only lengths (MakeData), delivered in one step
+  bool carry_bytes = true;  // false: of tensors only lengths (Pack), delivered in one step
   Duration timeout = seconds(1);
   // If set, frames that were on their way when a connection was closed still arrive, before its end
   // is reported.

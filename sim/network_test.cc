@@ -9,11 +9,7 @@
 namespace byteps::sim {
 namespace {
 
-void MakeAck(Frame& frame, uint64_t count) {
-  wire::DataHeader header;
-  header.count = count;
-  MakeSmall(frame, FrameType::kAck, header);
-}
+void MakeAck(Frame& frame, uint64_t count) { Pack(frame, wire::Ack{count, 0}); }
 
 // Writes down the sender's number and the time of each frame that reaches it.
 class Listener final : public Endpoint {
@@ -69,7 +65,7 @@ class NetworkTest : public testing::Test {
     wire::DataHeader header;
     header.count = number;
     header.piece_bytes = header.want_bytes = 2000;
-    MakeData(frame, FrameType::kPush, header, payload, true);
+    Pack(frame, wire::DataFrame{wire::FrameKind::kPush, header, payload, {}}, true);
     network_.Send(connection, &left_, frame);
   }
   void At(Duration when, std::function<void()> work) {
@@ -106,7 +102,7 @@ TEST_F(NetworkTest, UrgentFramesLeaveFirstAndEqualOnesInOrder) {
     header.count = number;
     header.priority = number == 4 ? 1 : 0;
     header.piece_bytes = header.want_bytes = 1000;
-    MakeData(frame, FrameType::kPush, header, payload, true);
+    Pack(frame, wire::DataFrame{wire::FrameKind::kPush, header, payload, {}}, true);
     network_.Send(connection_, &left_, frame);
   }
   Send(connection_, &left_, 5);
@@ -232,7 +228,7 @@ TEST_F(NetworkTest, ASlowLinkCarriesLess) {
       Frame& frame = network_.NewFrame();
       wire::DataHeader header;
       header.piece_bytes = header.want_bytes = 100000;
-      MakeData(frame, FrameType::kPush, header, payload, true);
+      Pack(frame, wire::DataFrame{wire::FrameKind::kPush, header, payload, {}}, true);
       network_.Send(connection_, &left_, frame);
     });
     Run();
@@ -278,7 +274,7 @@ TEST(LightNetworkTest, DeliversAtTheSameTimes) {
         Frame& frame = network.NewFrame();
         wire::DataHeader header;
         header.piece_bytes = header.want_bytes = 100 * number;
-        MakeData(frame, FrameType::kPush, header, payload, carry);
+        Pack(frame, wire::DataFrame{wire::FrameKind::kPush, header, payload, {}}, carry);
         network.Send(connection, &end, frame);
       }
     }

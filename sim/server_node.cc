@@ -9,7 +9,7 @@ namespace byteps::sim {
 namespace {
 
 bool IsData(const Frame& frame) {
-  return frame.type == FrameType::kPush || frame.type == FrameType::kVerdict;
+  return frame.kind == wire::FrameKind::kPush || frame.kind == wire::FrameKind::kVerdict;
 }
 
 }  // namespace
@@ -51,7 +51,7 @@ void ShardNode::Admit(ConnectionId connection, Slot slot, const wire::DataHeader
          wire::DataHeader answer;
          answer.status = status.code();
          Frame& frame = cluster_.network_.NewFrame();
-         MakeSmall(frame, FrameType::kWelcome, answer);
+         MakeGreeting(frame, wire::FrameKind::kWelcome, answer);
          cluster_.network_.Send(connection, this, frame);
          if (!status.ok()) return;
          if (!bound_.Bind(slot, hello.count, hello.generation)) return;
@@ -70,9 +70,7 @@ std::optional<ByteSpan> ShardNode::Begin(ConnectionId connection, Slot slot, con
   bool real = cluster_.network_.carries_bytes();
   wire::DataHeader header = real ? HeaderOf(frame) : frame.header;
   Result<ByteSpan> place =
-      frame.type == FrameType::kPush
-          ? machine_.OnPushHeader(slot, header, frame.payload_bytes, clock_.now())
-          : machine_.OnVerdictHeader(slot, header, frame.payload_bytes, clock_.now());
+      machine_.OnDataHeader(slot, frame.kind, header, frame.payload_bytes, clock_.now());
   if (place.ok()) {
     TakeFirstPart(frame, place.value());
     return place.value();
@@ -106,49 +104,32 @@ void ShardNode::OnFrame(ConnectionId connection, uint32_t slot, Frame& frame) {
   if (cluster_.logs()) {
     cluster_.Log(name_ + ": from worker " + std::to_string(slot) + ": " + Describe(frame));
   }
-  if (frame.type == FrameType::kHello) {
+  if (frame.kind == wire::FrameKind::kHello) {
     Admit(connection, slot, frame.header);
   } else if (IsBound(connection, slot)) {
-    const wire::DataHeader& header = frame.header;
-    bool real = cluster_.network_.carries_bytes();
     if (!InView(slot, bound_.IncarnationOf(slot))) {
       cluster_.violations_.push_back(name_ + " listens to worker " + std::to_string(slot) +
                                      ", which is not in its view");
     }
-    NoteFrame(slot, frame.type);
-    switch (frame.type) {
-      case FrameType::kPush:
-      case FrameType::kVerdict: OnData(connection, slot, frame); break;
-      case FrameType::kAck: machine_.OnAck(slot, {header.count, header.epoch}, clock_.now()); break;
-      case FrameType::kHave: machine_.OnHave(slot, header.epoch, HeldOf(frame)); break;
-      case FrameType::kResync: machine_.OnResync(slot, header.epoch); break;
-      case FrameType::kJoined: machine_.OnJoined(slot, {header.count, header.epoch}); break;
-      case FrameType::kProcessSet: {
-        Status told = machine_.OnProcessSet(slot, {header.count, header.epoch}, frame.bytes);
-        if (!told.ok()) cluster_.violations_.push_back(name_ + ": " + told.ToString());
-        break;
-      }
-      case FrameType::kAbort: {
-        Status taken = machine_.OnAbort(slot, real ? HeaderOf(frame) : header, TextOf(frame));
-        if (!taken.ok()) cluster_.violations_.push_back(name_ + ": " + taken.ToString());
-        break;
-      }
-      default: break;
+    NoteFrame(slot, frame.kind);
+    if (IsData(frame)) {
+      OnData(connection, slot, frame);
+    } else {
+      Status taken = machine_.OnFrame(slot, Unpack(frame), clock_.now());
+      if (!taken.ok()) cluster_.violations_.push_back(name_ + ": " + taken.ToString());
     }
-    Status held = machine_.CheckPostponed(slot);
-    if (!held.ok()) cluster_.violations_.push_back(name_ + ": " + held.ToString());
   }
   ticker_.Arm();
 }
 
-void ShardNode::NoteFrame(Slot slot, FrameType type) {
+void ShardNode::NoteFrame(Slot slot, wire::FrameKind kind) {
   uint32_t worker = cluster_.WorkerOf(bound_.IncarnationOf(slot));
   auto note = [&](Moment moment) { cluster_.Note(moment, worker, server_); };
-  switch (type) {
-    case FrameType::kPush: return note(Moment::kPushArrived);
-    case FrameType::kVerdict: return note(Moment::kVerdictArrived);
-    case FrameType::kResync: return note(Moment::kResyncArrived);
-    case FrameType::kAbort: return note(Moment::kAbortArrived);
+  switch (kind) {
+    case wire::FrameKind::kPush: return note(Moment::kPushArrived);
+    case wire::FrameKind::kVerdict: return note(Moment::kVerdictArrived);
+    case wire::FrameKind::kResync: return note(Moment::kResyncArrived);
+    case wire::FrameKind::kAbort: return note(Moment::kAbortArrived);
     default: return;
   }
 }
@@ -160,34 +141,19 @@ void ShardNode::OnLost(ConnectionId connection, uint32_t slot) {
   on_worker_lost(slot, bound_.OnClosed(slot));
 }
 
-void ShardNode::SendTo(Slot to, Frame& frame) {
+template <typename... Packed>
+void ShardNode::SendPacked(Slot to, const Packed&... packed) {
+  if (!connections_.contains(to)) return;
+  Frame& frame = cluster_.network_.NewFrame();
+  Pack(frame, packed...);
   cluster_.network_.Send(connections_.at(to), this, frame);
 }
 
-void ShardNode::SendAnswer(Slot to, const wire::DataHeader& header, ConstByteSpan payload,
-                           BufferRef) {
-  if (!connections_.contains(to)) return;
-  Frame& frame = cluster_.network_.NewFrame();
-  MakeData(frame, FrameType::kAnswer, header, payload, cluster_.network_.carries_bytes());
-  SendTo(to, frame);
+void ShardNode::SendData(Slot to, wire::DataFrame frame) {
+  SendPacked(to, frame, cluster_.network_.carries_bytes());
 }
 
-void ShardNode::SendWant(Slot to, const std::vector<wire::PieceRef>& pieces) {
-  if (!connections_.contains(to)) return;
-  Frame& frame = cluster_.network_.NewFrame();
-  MakeWant(frame, pieces);
-  SendTo(to, frame);
-}
-
-void ShardNode::SendStable(Slot to, const wire::Progress& stable) {
-  if (!connections_.contains(to)) return;
-  wire::DataHeader header;
-  header.count = stable.count;
-  header.epoch = stable.epoch;
-  Frame& frame = cluster_.network_.NewFrame();
-  MakeSmall(frame, FrameType::kStable, header);
-  SendTo(to, frame);
-}
+void ShardNode::Send(Slot to, const wire::Frame& frame) { SendPacked(to, frame); }
 
 void ShardNode::Stop() {
   dead = true;

@@ -26,10 +26,8 @@ class ShardNode final : public Endpoint, public protocol::ShardDriver {
   void OnFrame(ConnectionId connection, uint32_t slot, Frame& frame) override;
   void OnLost(ConnectionId connection, uint32_t slot) override;
 
-  void SendAnswer(Slot to, const wire::DataHeader& header, ConstByteSpan payload,
-                  BufferRef keep) override;
-  void SendWant(Slot to, const std::vector<wire::PieceRef>& pieces) override;
-  void SendStable(Slot to, const wire::Progress& stable) override;
+  void SendData(Slot to, wire::DataFrame frame) override;
+  void Send(Slot to, const wire::Frame& frame) override;
 
   void OnView(const wire::View& view);
   protocol::Shard& machine() { return machine_; }
@@ -46,8 +44,9 @@ class ShardNode final : public Endpoint, public protocol::ShardDriver {
   bool InView(Slot slot, uint64_t incarnation) const;
   std::optional<ByteSpan> Begin(ConnectionId connection, Slot slot, const Frame& frame);
   void OnData(ConnectionId connection, Slot slot, const Frame& frame);
-  void NoteFrame(Slot slot, FrameType type);
-  void SendTo(Slot to, Frame& frame);
+  void NoteFrame(Slot slot, wire::FrameKind kind);
+  template <typename... Packed>
+  void SendPacked(Slot to, const Packed&... packed);
   bool IsBound(ConnectionId connection, Slot slot) const;
 
   Cluster& cluster_;

@@ -10,7 +10,7 @@ void WorkerNode::OnWelcome(ShardId shard, const Frame& frame) {
   link.bound = true;
   link.lost_since.reset();
   link.pause = Duration::zero();
-  machine_.OnShardUp(shard);
+  LaneOf(shard).machine.OnShardUp(shard);
 }
 
 // Takes an answer's header with the first part of its payload. Returns the place of the payload;
@@ -18,8 +18,8 @@ void WorkerNode::OnWelcome(ShardId shard, const Frame& frame) {
 std::optional<ByteSpan> WorkerNode::Begin(ConnectionId connection, ShardId shard,
                                           const Frame& frame) {
   bool real = cluster_.network_.carries_bytes();
-  Result<ByteSpan> place =
-      machine_.OnAnswerHeader(shard, real ? HeaderOf(frame) : frame.header, frame.payload_bytes);
+  Result<ByteSpan> place = LaneOf(shard).machine.OnAnswerHeader(
+      shard, real ? HeaderOf(frame) : frame.header, frame.payload_bytes);
   if (place.ok()) {
     TakeFirstPart(frame, place.value());
     return place.value();
@@ -31,16 +31,16 @@ std::optional<ByteSpan> WorkerNode::Begin(ConnectionId connection, ShardId shard
 }
 
 void WorkerNode::OnHead(ConnectionId connection, uint32_t tag, const Frame& frame) {
-  if (frame.type != FrameType::kAnswer || stopped_) return;
+  if (frame.kind != wire::FrameKind::kAnswer || stopped_) return;
   if (links_[tag].connection != connection || !links_[tag].bound) return;
   std::optional<ByteSpan> place = Begin(connection, tag, frame);
   if (place.has_value()) places_[tag] = *place;
 }
 
 // Forgets places of payloads that are coming in. Frames carry copies, so they need nothing.
-void WorkerNode::Forget(uint32_t lane, ConstByteSpan memory) {
-  for (auto& [shard, place] : places_) {
-    if (machine_.LaneOf(shard) == lane && Overlap(memory, place)) place = ByteSpan();
+void WorkerNode::Lane::Forget(ConstByteSpan memory) {
+  for (auto& [shard, place] : node.places_) {
+    if (&node.LaneOf(shard) == this && Overlap(memory, place)) place = ByteSpan();
   }
 }
 
@@ -55,7 +55,7 @@ void WorkerNode::OnAnswer(ConnectionId connection, ShardId shard, const Frame& f
   }
   if (!place.has_value()) return;
   TakeRest(frame, *place);
-  machine_.OnAnswer(shard, clock_.now());
+  LaneOf(shard).machine.OnAnswer(shard, clock_.now());
 }
 
 void WorkerNode::OnFrame(ConnectionId connection, uint32_t tag, Frame& frame) {
@@ -64,91 +64,38 @@ void WorkerNode::OnFrame(ConnectionId connection, uint32_t tag, Frame& frame) {
   if (tag == kControlTag) {
     control_.OnFrame(connection, frame);
   } else if (links_[tag].connection == connection) {
-    bool bound = links_[tag].bound;
-    if (frame.type == FrameType::kWelcome) OnWelcome(tag, frame);
-    if (bound && frame.type == FrameType::kWant) machine_.OnWant(tag, PiecesOf(frame));
-    if (bound && frame.type == FrameType::kAnswer) OnAnswer(connection, tag, frame);
-    if (bound && frame.type == FrameType::kStable) {
-      machine_.OnStable(tag, {frame.header.count, frame.header.epoch});
+    if (frame.kind == wire::FrameKind::kWelcome) {
+      OnWelcome(tag, frame);
+    } else if (links_[tag].bound && frame.kind == wire::FrameKind::kAnswer) {
+      OnAnswer(connection, tag, frame);
+    } else if (links_[tag].bound) {
+      LaneOf(tag).machine.OnFrame(tag, Unpack(frame));
     }
-    NoteFrame(tag, frame.type);
+    NoteFrame(tag, frame.kind);
   }
   ticker_.Arm();
 }
 
-void WorkerNode::NoteFrame(ShardId from, FrameType type) {
+void WorkerNode::NoteFrame(ShardId from, wire::FrameKind kind) {
   uint32_t index = TargetOf(from).server;
-  if (type == FrameType::kAnswer) cluster_.Note(Moment::kAnswerArrived, rank_, index);
-  if (type == FrameType::kStable) cluster_.Note(Moment::kStableArrived, rank_, index);
+  if (kind == wire::FrameKind::kAnswer) cluster_.Note(Moment::kAnswerArrived, rank_, index);
+  if (kind == wire::FrameKind::kStable) cluster_.Note(Moment::kStableArrived, rank_, index);
 }
 
-void WorkerNode::SendSmall(ShardId to, FrameType type, const wire::DataHeader& header) {
+template <typename... Packed>
+void WorkerNode::SendPacked(ShardId to, const Packed&... packed) {
   if (!links_[to].connection.has_value()) return;
   Frame& frame = cluster_.network_.NewFrame();
-  MakeSmall(frame, type, header);
+  Pack(frame, packed...);
   cluster_.network_.Send(*links_[to].connection, this, frame);
 }
 
-void WorkerNode::SendData(FrameType type, ShardId to, const wire::DataHeader& header,
-                          ConstByteSpan payload) {
-  Network& network = cluster_.network_;
-  if (!links_[to].connection.has_value()) return;
-  Frame& frame = network.NewFrame();
-  MakeData(frame, type, header, payload, network.carries_bytes());
-  network.Send(*links_[to].connection, this, frame);
+void WorkerNode::Lane::SendData(ShardId to, wire::DataFrame frame) {
+  bool push = frame.kind == wire::FrameKind::kPush;
+  if (push) node.cluster_.pushed_bytes_by_shard_[to] += frame.payload.size();
+  node.SendPacked(to, frame, node.cluster_.network_.carries_bytes());
 }
 
-void WorkerNode::SendPush(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
-                          BufferRef) {
-  cluster_.pushed_bytes_by_shard_[to] += payload.size();
-  SendData(FrameType::kPush, to, header, payload);
-}
-
-void WorkerNode::SendVerdict(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
-                             BufferRef) {
-  SendData(FrameType::kVerdict, to, header, payload);
-}
-
-void WorkerNode::SendHave(ShardId to, uint64_t epoch, const std::vector<wire::HeldPiece>& pieces) {
-  if (!links_[to].connection.has_value()) return;
-  Frame& frame = cluster_.network_.NewFrame();
-  MakeHave(frame, epoch, pieces);
-  cluster_.network_.Send(*links_[to].connection, this, frame);
-}
-
-void WorkerNode::SendResync(ShardId to, uint64_t epoch) {
-  wire::DataHeader header;
-  header.epoch = epoch;
-  SendSmall(to, FrameType::kResync, header);
-}
-
-void WorkerNode::SendAbort(ShardId to, const wire::DataHeader& push, const std::string& why) {
-  if (!links_[to].connection.has_value()) return;
-  Frame& frame = cluster_.network_.NewFrame();
-  MakeAbort(frame, push, why);
-  cluster_.network_.Send(*links_[to].connection, this, frame);
-}
-
-void WorkerNode::SendAck(ShardId to, const wire::Progress& ack) {
-  wire::DataHeader header;
-  header.count = ack.count;
-  header.epoch = ack.epoch;
-  SendSmall(to, FrameType::kAck, header);
-}
-
-void WorkerNode::SendProcessSet(ShardId to, const wire::Progress& number, const SlotSet& ranks) {
-  if (!links_[to].connection.has_value()) return;
-  Frame& frame = cluster_.network_.NewFrame();
-  MakeProcessSet(frame, number, ranks.List());
-  cluster_.network_.Send(*links_[to].connection, this, frame);
-}
-
-// Ignores the ranks, because a contributor of the simulator joins as a whole.
-void WorkerNode::SendJoined(ShardId to, const wire::Progress& number, const SlotSet&) {
-  wire::DataHeader header;
-  header.count = number.count;
-  header.epoch = number.epoch;
-  SendSmall(to, FrameType::kJoined, header);
-}
+void WorkerNode::Lane::Send(ShardId to, const wire::Frame& frame) { node.SendPacked(to, frame); }
 
 }  // namespace byteps::sim

@@ -5,6 +5,7 @@
 #include "sim/server_node.h"
 #include "sim/sibling.h"
 #include "src/protocol/view_parts.h"
+#include "src/protocol/worker/worker_options.h"
 
 namespace byteps::sim {
 namespace {
@@ -48,19 +49,48 @@ WorkerNode::WorkerNode(Cluster& cluster, uint32_t rank, uint64_t incarnation)
       rank_(rank),
       incarnation_(incarnation),
       clock_(cluster.network_),
-      machine_(OptionsOf(cluster.options_), pool_, *cluster.options_.arithmetic, *this),
+      front_(protocol::FrontOptionsOf(OptionsOf(cluster.options_)), *cluster.options_.arithmetic,
+             *this),
       ticker_(
-          cluster.network_, clock_, this, [this] { return machine_.NextTick(); },
-          [this](Time now) { machine_.OnTick(now); }),
+          cluster.network_, clock_, this, [this] { return NextTick(); },
+          [this](Time now) { OnTick(now); }),
       control_(cluster, this, rank, cluster.options_.worker_hosts[rank],
                WorkerJoin(cluster.options_, cluster.processes_, rank, 0, incarnation),
                {[this](const wire::View& view) { OnView(view); },
                 [this](const wire::Message& message) { OnMessage(message); },
-                [this] { return machine_.Known(); }, [this] { OnBack(); }, [this] { GoOn(); },
+                [this] { return front_.Known(); }, [this] { OnBack(); }, [this] { GoOn(); },
                 [this](const Status& why) { Stop(why); }}),
       random_(incarnation) {
-  uint32_t lanes = cluster.options_.lanes;
-  for (uint32_t lane = 0; lane < lanes; ++lane) lanes_.emplace_back(lane, lanes);
+  protocol::WorkerOptions options = OptionsOf(cluster.options_);
+  for (uint32_t lane = 0; lane < options.lanes; ++lane) {
+    lanes_.push_back(std::make_unique<Lane>(*this, protocol::LaneOptionsOf(options, lane)));
+  }
+}
+
+WorkerNode::Lane::Lane(WorkerNode& owner, const protocol::LaneOptions& options)
+    : node(owner),
+      targets(options.lane, options.lanes),
+      machine(options, owner.pool_, *owner.cluster_.options_.arithmetic, *this) {}
+
+std::optional<Time> WorkerNode::NextTick() {
+  std::optional<Time> next = front_.NextTick();
+  for (const auto& lane : lanes_) {
+    std::optional<Time> due = lane->machine.NextTick();
+    if (due.has_value()) next = next.has_value() ? std::min(*next, *due) : *due;
+  }
+  return next;
+}
+
+void WorkerNode::OnTick(Time now) {
+  for (const auto& lane : lanes_) lane->machine.OnTick(now);
+  std::optional<Time> next = front_.NextTick();
+  if (next.has_value() && *next <= now) front_.OnTick(now);
+}
+
+uint64_t WorkerNode::repeated_answers() const {
+  uint64_t count = 0;
+  for (const auto& lane : lanes_) count += lane->machine.repeated_answers();
+  return count;
 }
 
 void WorkerNode::Submit(protocol::Operation operation) {
@@ -73,7 +103,7 @@ void WorkerNode::Submit(protocol::Operation operation) {
   Completion& completion = completions[id];
   sticks_ = false;
   open_names_[id] = operation.name;
-  Status accepted = machine_.Submit(std::move(operation));
+  Status accepted = front_.Submit(std::move(operation));
   if (!accepted.ok()) {
     if (completion.completions == 0) completions.erase(id);
     refusals[id] = accepted;
@@ -86,7 +116,7 @@ void WorkerNode::Submit(protocol::Operation operation) {
 void WorkerNode::Stick() {
   if (!alive || stopped_) return;
   sticks_ = true;
-  machine_.SetStuck(open_names_.empty() ? "" : open_names_.begin()->second);
+  front_.SetStuck(open_names_.empty() ? "" : open_names_.begin()->second);
   ticker_.Arm();
 }
 
@@ -110,7 +140,9 @@ void WorkerNode::AbortOpen() {
 void WorkerNode::AbortAgain(std::vector<protocol::OperationId> open, Duration after) {
   std::erase_if(open, [this](auto id) { return completions.at(id).completions > 0; });
   if (open.empty() || stopped_) return;
-  for (protocol::OperationId id : open) machine_.Abort(id, "too late");
+  for (protocol::OperationId id : open) {
+    front_.Abort(id, {.why = "too late", .others = "", .join_too = false});
+  }
   ticker_.Arm();
   cluster_.network_.At(
       cluster_.network_.now() + after, this,
@@ -131,14 +163,14 @@ void WorkerNode::GoOn() {
 
 // Repeats messages that a coordinator has not answered.
 void WorkerNode::OnBack() {
-  machine_.AskAgain();
+  front_.AskAgain();
   if (syncing_) SendControl(control_.membership().NextSync());
   if (auto leave = leaving_.SayAgain()) SendControl(*leave);
 }
 
 void WorkerNode::Leave() {
   if (!alive || stopped_ || !leaving_.Begin()) return;
-  machine_.Settle();
+  front_.Settle();
   LeaveWhenSettled(cluster_.network_.now() + kLeaveLimit);
 }
 
@@ -151,7 +183,7 @@ void WorkerNode::LeaveWhenSettled(Time give_up) {
   }
   // A worker that leaves without settling counts as lost.
   if (!settled_) evicted = true;
-  if (auto leave = leaving_.Say(machine_.open_operations())) SendControl(*leave);
+  if (auto leave = leaving_.Say(front_.open_operations())) SendControl(*leave);
 }
 
 // Delivers late mail. The mail from one end to another keeps its order.
@@ -168,26 +200,25 @@ void WorkerNode::Post(Time& last, Deliver deliver) {
   });
 }
 
-bool WorkerNode::CarryToLane(uint32_t lane, protocol::LaneMail& mail) {
-  Post(lanes_[lane].to_lane, [this, lane, mail = std::move(mail)]() mutable {
+void WorkerNode::ToLane(uint32_t lane, protocol::LaneMail mail) {
+  Post(lanes_[lane]->to_lane, [this, lane, mail = std::move(mail)]() mutable {
     const auto* view = std::get_if<protocol::to_lane::View>(&mail);
     if (view != nullptr) return DeliverView(lane, *view);
-    machine_.DeliverToLane(lane, std::move(mail));
+    lanes_[lane]->machine.OnMail(std::move(mail));
   });
-  return true;
 }
 
-bool WorkerNode::CarryToFront(uint32_t lane, protocol::FrontMail& mail) {
-  Post(lanes_[lane].to_front,
-       [this, mail = std::move(mail)]() mutable { machine_.DeliverToFront(std::move(mail)); });
-  return true;
+void WorkerNode::Lane::ToFront(protocol::FrontMail mail) {
+  node.Post(to_front, [front = &node.front_, mail = std::move(mail)]() mutable {
+    front->OnMail(std::move(mail));
+  });
 }
 
 void WorkerNode::Stop(const Status& why) {
   if (std::exchange(stopped_, true)) return;
   for (ShardId shard = 0; shard < links_.size(); ++shard) DropLink(shard);
   control_.Stop();
-  machine_.Stop(why);
+  front_.Stop(why);
 }
 
 std::optional<ConnectionId> WorkerNode::data(ShardId shard) const {
@@ -203,7 +234,7 @@ void WorkerNode::OnView(const wire::View& view) {
   }
   bool begins = view.generation != view_.generation;
   bool late = begins && (view_.generation != 0 || rank_ >= cluster_.first_workers());
-  if (begins && machine_.open_operations() > 0) {
+  if (begins && front_.open_operations() > 0) {
     cluster_.violations_.push_back("a generation begins while worker " + std::to_string(rank_) +
                                    " has operations open");
     return Stop(Status(StatusCode::kInternal, "a generation began too early"));
@@ -218,9 +249,9 @@ void WorkerNode::OnView(const wire::View& view) {
   }
   size_t shards = protocol::OwnershipOf(view).shards().size();
   links_.resize(std::max(links_.size(), shards));
-  machine_.OnView(view, slot_, rank);
+  front_.OnView(view, slot_, rank);
   for (uint32_t i = 0; !ready_ && i < cluster_.options_.process_sets.size(); ++i) {
-    Status added = machine_.AddProcessSet(i + 1, cluster_.options_.process_sets[i]);
+    Status added = front_.AddProcessSet(i + 1, cluster_.options_.process_sets[i]);
     if (!added.ok()) cluster_.violations_.push_back(added.ToString());
   }
   ready_ = true;
@@ -229,17 +260,18 @@ void WorkerNode::OnView(const wire::View& view) {
 }
 
 void WorkerNode::DeliverView(uint32_t lane, const protocol::to_lane::View& mail) {
-  if (stopped_) return machine_.DeliverToLane(lane, mail);
-  for (ShardId shard : lanes_[lane].targets.End(*mail.view)) DropLink(shard);
-  lanes_[lane].view = *mail.view;
-  machine_.DeliverToLane(lane, mail);
-  for (ShardId shard : lanes_[lane].targets.TakeNew()) ConnectShard(shard);
+  Lane& to = *lanes_[lane];
+  if (stopped_) return to.machine.OnMail(mail);
+  for (ShardId shard : to.targets.End(*mail.view)) DropLink(shard);
+  to.view = *mail.view;
+  to.machine.OnMail(mail);
+  for (ShardId shard : to.targets.TakeNew()) ConnectShard(shard);
 }
 
 void WorkerNode::DropLink(ShardId shard) {
   Link link = std::exchange(links_[shard], {});
   places_.erase(shard);
-  if (link.bound) machine_.OnShardDown(shard);
+  if (link.bound) LaneOf(shard).machine.OnShardDown(shard);
   if (link.connection.has_value()) cluster_.network_.Close(*link.connection);
 }
 
@@ -260,7 +292,9 @@ void WorkerNode::ConnectShard(ShardId shard) {
   hello.count = incarnation_;
   hello.epoch = view.epoch;
   hello.generation = view.generation;
-  SendSmall(shard, FrameType::kHello, hello);
+  Frame& frame = cluster_.network_.NewFrame();
+  MakeGreeting(frame, wire::FrameKind::kHello, hello);
+  cluster_.network_.Send(*link.connection, this, frame);
 }
 
 void WorkerNode::TryAgain(ShardId shard) {
@@ -284,19 +318,19 @@ void WorkerNode::OnLost(ConnectionId connection, uint32_t tag) {
   if (link.connection != connection) return;
   link.connection.reset();
   places_.erase(tag);
-  if (std::exchange(link.bound, false)) machine_.OnShardDown(tag);
+  if (std::exchange(link.bound, false)) LaneOf(tag).machine.OnShardDown(tag);
   TryAgain(tag);
 }
 
 void WorkerNode::OnMessage(const wire::Message& message) {
-  if (const auto* declared = std::get_if<wire::Declared>(&message)) machine_.OnDeclared(*declared);
+  if (const auto* declared = std::get_if<wire::Declared>(&message)) front_.OnDeclared(*declared);
   if (const auto* failed = std::get_if<wire::DeclareFailed>(&message)) {
-    machine_.OnDeclareFailed(*failed);
+    front_.OnDeclareFailed(*failed);
   }
   if (const auto* forgotten = std::get_if<wire::Forgotten>(&message)) {
-    machine_.OnForgotten(*forgotten);
+    front_.OnForgotten(*forgotten);
   }
-  if (const auto* question = std::get_if<wire::Unbegun>(&message)) machine_.OnUnbegun(*question);
+  if (const auto* question = std::get_if<wire::Unbegun>(&message)) front_.OnUnbegun(*question);
   if (const auto* over = std::get_if<wire::JobOver>(&message)) {
     bool ok = over->code == StatusCode::kOk;
     evicted = evicted || over->code == StatusCode::kEvicted;  // another process of it was lost

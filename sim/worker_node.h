@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <random>
 #include <string>
@@ -11,13 +12,14 @@
 #include "sim/clock.h"
 #include "sim/cluster.h"
 #include "sim/member.h"
+#include "src/protocol/worker/front/front.h"
 #include "src/protocol/worker/front/leaving.h"
+#include "src/protocol/worker/lane/lane.h"
 #include "src/protocol/worker/lane/shard_targets.h"
-#include "src/protocol/worker/worker.h"
 
 namespace byteps::sim {
 
-class WorkerNode final : public Endpoint, public protocol::WorkerDriver {
+class WorkerNode final : public Endpoint, public protocol::FrontDriver {
  public:
   WorkerNode(Cluster& cluster, uint32_t rank, uint64_t incarnation);
 
@@ -42,24 +44,12 @@ class WorkerNode final : public Endpoint, public protocol::WorkerDriver {
   void OnLost(ConnectionId connection, uint32_t tag) override;
 
   void SendControl(const wire::Message& message) override { control_.Send(message); }
-  void SendPush(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
-                BufferRef keep) override;
-  void SendVerdict(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
-                   BufferRef keep) override;
-  void SendHave(ShardId to, uint64_t epoch, const std::vector<wire::HeldPiece>& pieces) override;
-  void SendResync(ShardId to, uint64_t epoch) override;
-  void SendAbort(ShardId to, const wire::DataHeader& push, const std::string& why) override;
-  void SendAck(ShardId to, const wire::Progress& ack) override;
-  void SendProcessSet(ShardId to, const wire::Progress& number, const SlotSet& ranks) override;
-  void SendJoined(ShardId to, const wire::Progress& number, const SlotSet& ranks) override;
-  void Forget(uint32_t lane, ConstByteSpan memory) override;
-  bool CarryToLane(uint32_t lane, protocol::LaneMail& mail) override;
-  bool CarryToFront(uint32_t lane, protocol::FrontMail& mail) override;
+  void ToLane(uint32_t lane, protocol::LaneMail mail) override;
   void OnSettled() override { settled_ = true; }
   void Complete(protocol::OperationId id, protocol::Outcome outcome) override;
 
   const MemberControl& control() const { return control_; }
-  const protocol::Worker& machine() const { return machine_; }
+  uint64_t repeated_answers() const;
   std::optional<ConnectionId> data(ShardId shard) const;
   size_t pool_bytes() const { return pool_.bytes_in_use(); }
 
@@ -75,14 +65,23 @@ class WorkerNode final : public Endpoint, public protocol::WorkerDriver {
     std::optional<Time> lost_since;
     Duration pause{};
   };
-  // One lane's mailboxes and the view that it has.
-  struct Lane {
-    Lane(uint32_t number, uint32_t lanes) : targets(number, lanes) {}
+  // A lane, its mailboxes and the view that it has.
+  struct Lane final : protocol::LaneDriver {
+    Lane(WorkerNode& owner, const protocol::LaneOptions& options);
+    void ToFront(protocol::FrontMail mail) override;
+    void SendData(ShardId to, wire::DataFrame frame) override;
+    void Send(ShardId to, const wire::Frame& frame) override;
+    void Forget(ConstByteSpan memory) override;
+
+    WorkerNode& node;
     protocol::ShardTargets targets;
     wire::View view;
     Time to_lane{};  // when the last mail arrives
     Time to_front{};
+    protocol::Lane machine;
   };
+  std::optional<Time> NextTick();
+  void OnTick(Time now);
   void OnMessage(const wire::Message& message);
   void OnView(const wire::View& view);
   void DropLink(ShardId shard);
@@ -92,7 +91,7 @@ class WorkerNode final : public Endpoint, public protocol::WorkerDriver {
   template <typename Deliver>
   void Post(Time& last, Deliver deliver);
   void DeliverView(uint32_t lane, const protocol::to_lane::View& mail);
-  Lane& LaneOf(ShardId shard) { return lanes_[machine_.LaneOf(shard)]; }
+  Lane& LaneOf(ShardId shard) { return *lanes_[shard % lanes_.size()]; }
   void AbortAgain(std::vector<protocol::OperationId> open, Duration after);
   void OnBack();
   void GoOn();
@@ -102,16 +101,17 @@ class WorkerNode final : public Endpoint, public protocol::WorkerDriver {
   }
   void OnAnswer(ConnectionId connection, ShardId shard, const Frame& frame);
   void OnWelcome(ShardId shard, const Frame& frame);
-  void NoteFrame(ShardId from, FrameType type);
-  void SendSmall(ShardId to, FrameType type, const wire::DataHeader& header);
-  void SendData(FrameType type, ShardId to, const wire::DataHeader& header, ConstByteSpan payload);
+  void NoteFrame(ShardId from, wire::FrameKind kind);
+  template <typename... Packed>
+  void SendPacked(ShardId to, const Packed&... packed);
 
   Cluster& cluster_;
   uint32_t rank_;
   uint64_t incarnation_;
   NodeClock clock_;
   BufferPool pool_;
-  protocol::Worker machine_;
+  protocol::Front front_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
   Ticker ticker_;
   MemberControl control_;
   wire::View view_;
@@ -126,7 +126,6 @@ class WorkerNode final : public Endpoint, public protocol::WorkerDriver {
   bool sticks_ = false;
   std::map<protocol::OperationId, std::string> open_names_;
   std::vector<Link> links_;
-  std::vector<Lane> lanes_;
   std::mt19937_64 random_;  // how late mail is
   std::map<ShardId, ByteSpan> places_;
 };

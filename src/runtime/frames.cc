@@ -1,20 +1,9 @@
 #include "src/runtime/frames.h"
 
-#include <span>
+#include <algorithm>
 #include <utility>
 
-#include "src/base/text.h"
-
 namespace byteps::runtime {
-namespace {
-
-void SetNumber(transport::OutFrame& frame, uint64_t number) {
-  frame.header_bytes = wire::kNumberHeaderBytes;
-  wire::EncodeNumber(number, frame.header);
-}
-
-}  // namespace
-
 transport::OutFrame BytesFrame(BufferPool& pool, wire::FrameKind kind, ConstByteSpan bytes) {
   transport::OutFrame frame;
   frame.kind = static_cast<uint8_t>(kind);
@@ -29,72 +18,45 @@ transport::OutFrame ControlFrame(BufferPool& pool, const wire::Message& message)
   return BytesFrame(pool, wire::FrameKind::kControl, wire::EncodeControl(message));
 }
 
-transport::OutFrame DataFrame(wire::FrameKind kind, const wire::DataHeader& header,
-                              ConstByteSpan payload, BufferRef keep) {
+transport::OutFrame FrameOf(wire::DataFrame data) {
   transport::OutFrame frame;
-  frame.kind = static_cast<uint8_t>(kind);
-  frame.header_bytes = static_cast<uint32_t>(wire::EncodeDataHeader(header, frame.header));
+  frame.kind = static_cast<uint8_t>(data.kind);
+  frame.header_bytes = static_cast<uint32_t>(wire::EncodeDataHeader(data.header, frame.header));
+  frame.payload = data.payload;
+  frame.keep = std::move(data.keep);
+  frame.urgency = data.kind == wire::FrameKind::kVerdict ? kControlUrgency : data.header.priority;
+  return frame;
+}
+
+transport::OutFrame FrameOf(BufferPool& pool, const wire::Frame& small) {
+  transport::OutFrame frame;
+  frame.kind = static_cast<uint8_t>(wire::KindOf(small));
+  frame.header_bytes = static_cast<uint32_t>(wire::EncodeFrameHeader(small, frame.header));
+  frame.urgency = kControlUrgency;
+  size_t bytes = wire::BytesOf(small);
+  bool removed = std::holds_alternative<wire::ProcessSet>(small) && bytes == 0;
+  if (removed) frame.urgency = kLastUrgency;
+  if (bytes == 0) return frame;
+  frame.keep = pool.Take(bytes);
+  ByteSpan payload(frame.keep.data(), bytes);
+  wire::EncodeFramePayload(small, payload);
   frame.payload = payload;
-  frame.keep = std::move(keep);
-  frame.urgency = kind == wire::FrameKind::kVerdict ? kControlUrgency : header.priority;
   return frame;
 }
 
-transport::OutFrame NumberFrame(wire::FrameKind kind, uint64_t number) {
-  transport::OutFrame frame;
-  frame.kind = static_cast<uint8_t>(kind);
-  SetNumber(frame, number);
-  frame.urgency = kControlUrgency;
-  return frame;
+Result<ByteSpan> FrameIntake::Begin(wire::FrameKind kind, ConstByteSpan header,
+                                    size_t payload_bytes) {
+  Result<wire::Frame> begun = wire::DecodeFrameHeader(reader_, kind, header, payload_bytes);
+  if (!begun.ok()) return begun.status();
+  frame_ = std::move(begun).value();
+  payload_.resize(payload_bytes);
+  return ByteSpan(payload_);
 }
 
-transport::OutFrame ProgressFrame(wire::FrameKind kind, const wire::Progress& progress) {
-  transport::OutFrame frame;
-  frame.kind = static_cast<uint8_t>(kind);
-  frame.header_bytes = wire::kProgressHeaderBytes;
-  wire::EncodeProgress(progress, frame.header);
-  frame.urgency = kControlUrgency;
-  return frame;
-}
-
-transport::OutFrame ProcessSetFrame(BufferPool& pool, const wire::Progress& number,
-                                    ConstByteSpan bitmap) {
-  transport::OutFrame frame = BytesFrame(pool, wire::FrameKind::kProcessSet, bitmap);
-  if (bitmap.empty()) frame.urgency = kLastUrgency;
-  frame.header_bytes = wire::kProgressHeaderBytes;
-  wire::EncodeProgress(number, frame.header);
-  return frame;
-}
-
-transport::OutFrame JoinedFrame(BufferPool& pool, const wire::Progress& number,
-                                ConstByteSpan bitmap) {
-  transport::OutFrame frame = BytesFrame(pool, wire::FrameKind::kJoined, bitmap);
-  frame.header_bytes = wire::kProgressHeaderBytes;
-  wire::EncodeProgress(number, frame.header);
-  return frame;
-}
-
-transport::OutFrame WantFrame(BufferPool& pool, const std::vector<wire::PieceRef>& pieces) {
-  std::vector<std::byte> bytes;
-  wire::EncodePieceRefs(pieces, bytes);
-  return BytesFrame(pool, wire::FrameKind::kWant, bytes);
-}
-
-transport::OutFrame HaveFrame(BufferPool& pool, uint64_t epoch,
-                              const std::vector<wire::HeldPiece>& pieces) {
-  std::vector<std::byte> bytes;
-  wire::EncodeHeldPieces(pieces, bytes);
-  transport::OutFrame frame = BytesFrame(pool, wire::FrameKind::kHave, bytes);
-  SetNumber(frame, epoch);
-  return frame;
-}
-
-transport::OutFrame AbortFrame(BufferPool& pool, wire::DataHeader push, const std::string& why) {
-  auto text = std::as_bytes(std::span(CutText(why, wire::kAbortTextMax)));
-  transport::OutFrame frame = BytesFrame(pool, wire::FrameKind::kAbort, text);
-  push.encoded_bytes = 0;
-  frame.header_bytes = static_cast<uint32_t>(wire::EncodeDataHeader(push, frame.header));
-  return frame;
+Result<wire::Frame> FrameIntake::End() {
+  Status sound = wire::DecodeFramePayload(payload_, frame_);
+  if (!sound.ok()) return sound;
+  return std::move(frame_);
 }
 
 }  // namespace byteps::runtime

@@ -1,15 +1,13 @@
 // Makes frames from messages.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "src/base/buffer_pool.h"
 #include "src/base/status.h"
 #include "src/transport/transport.h"
 #include "src/wire/control.h"
-#include "src/wire/data.h"
-#include "src/wire/frame_kind.h"
+#include "src/wire/frame.h"
 
 namespace byteps::runtime {
 
@@ -23,30 +21,27 @@ transport::OutFrame BytesFrame(BufferPool& pool, wire::FrameKind kind, ConstByte
 
 transport::OutFrame ControlFrame(BufferPool& pool, const wire::Message& message);
 
-// Makes a push, an answer or a verdict. Borrows `payload`; `keep` shares the payload's buffer if
-// the payload has one. Verdicts are as urgent as control traffic, because they must arrive before
-// the pushes that follow them.
-transport::OutFrame DataFrame(wire::FrameKind kind, const wire::DataHeader& header,
-                              ConstByteSpan payload, BufferRef keep);
+// Borrows the payload as `frame` does. Verdicts are as urgent as control traffic, because they must
+// arrive before the pushes that follow them.
+transport::OutFrame FrameOf(wire::DataFrame frame);
+// The payload is a copy in a buffer of `pool`. A process set without a bitmap takes the set back,
+// so its frame leaves after all waiting frames.
+transport::OutFrame FrameOf(BufferPool& pool, const wire::Frame& frame);
 
-// Makes a resync frame.
-transport::OutFrame NumberFrame(wire::FrameKind kind, uint64_t number);
+// Receives frames between a worker and a shard, one at a time, but no pushes, answers and verdicts.
+class FrameIntake {
+ public:
+  explicit FrameIntake(wire::Reader reader) : reader_(reader) {}
 
-transport::OutFrame WantFrame(BufferPool& pool, const std::vector<wire::PieceRef>& pieces);
+  // Takes a header, and returns the place of the payload. kProtocol: see DecodeFrameHeader.
+  Result<ByteSpan> Begin(wire::FrameKind kind, ConstByteSpan header, size_t payload_bytes);
+  // Returns the frame, because its payload is complete.
+  Result<wire::Frame> End();
 
-// Makes an ack, a stable or a joined frame.
-transport::OutFrame ProgressFrame(wire::FrameKind kind, const wire::Progress& progress);
-// Makes the frame of a process set. A frame without a bitmap takes the set back, so it leaves after
-// all waiting frames.
-transport::OutFrame ProcessSetFrame(BufferPool& pool, const wire::Progress& number,
-                                    ConstByteSpan bitmap);
-transport::OutFrame JoinedFrame(BufferPool& pool, const wire::Progress& number,
-                                ConstByteSpan bitmap);
-// REQUIRES: pieces.size() <= wire::kWantCountMax.
-transport::OutFrame HaveFrame(BufferPool& pool, uint64_t epoch,
-                              const std::vector<wire::HeldPiece>& pieces);
-
-// Makes an abort frame. `push`: the header of the push in whose place the abort stands.
-transport::OutFrame AbortFrame(BufferPool& pool, wire::DataHeader push, const std::string& why);
+ private:
+  const wire::Reader reader_;
+  wire::Frame frame_;
+  std::vector<std::byte> payload_;
+};
 
 }  // namespace byteps::runtime

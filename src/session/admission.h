@@ -15,7 +15,7 @@
 
 #include "src/base/status.h"
 #include "src/base/thread_annotations.h"
-#include "src/protocol/worker/worker.h"
+#include "src/protocol/worker/exchange/operation.h"
 #include "src/wire/control.h"
 
 namespace byteps::session {

@@ -7,7 +7,7 @@
 
 #include "byteps/byteps.h"
 #include "src/base/status.h"
-#include "src/protocol/worker/worker.h"
+#include "src/protocol/worker/exchange/operation.h"
 #include "src/session/completion_thread.h"
 
 namespace byteps::session {

@@ -12,7 +12,7 @@
 #include "src/base/status.h"
 #include "src/base/thread_annotations.h"
 #include "src/base/time.h"
-#include "src/protocol/worker/worker.h"
+#include "src/protocol/worker/exchange/operation.h"
 #include "src/runtime/seeing/timeline_log.h"
 #include "src/session/completion_thread.h"
 #include "src/session/helpers.h"

@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "src/base/status.h"
 #include "src/base/types.h"
@@ -73,6 +72,8 @@ inline constexpr size_t kDataHeaderRangeBytes = 12;
 inline constexpr size_t kDataHeaderBytesMax = kDataHeaderBytes + kDataHeaderRangeBytes;
 // The most bytes that a codec may add to a piece that it cannot make smaller.
 inline constexpr uint32_t kCodecExtraBytesMax = 1024;
+// The most bytes of a bitmap of slots or ranks.
+inline constexpr size_t kProcessSetBytesMax = (size_t{1} << 16) / 8;
 // The payload of an abort is the reason. The sender cuts a longer one.
 inline constexpr size_t kAbortTextMax = 1024;
 
@@ -85,51 +86,5 @@ size_t EncodeDataHeader(const DataHeader& header, ByteSpan out);
 // Does not check whether the codec's id is known. REQUIRES: kind is kPush, kAnswer, kVerdict or
 // kAbort.
 Result<DataHeader> DecodeDataHeader(FrameKind kind, ConstByteSpan bytes, size_t payload_bytes);
-
-// The payload of a want frame: 16-byte references, at most kWantCountMax.
-inline constexpr size_t kPieceRefBytes = 16;
-inline constexpr size_t kWantCountMax = 4096;
-void EncodePieceRefs(const std::vector<PieceRef>& refs, std::vector<std::byte>& out);
-// Checks a list of so many bytes; nothing else of a list can be wrong. A receiver calls it before
-// it makes room.
-Status CheckPieceRefs(size_t bytes);
-Status DecodePieceRefs(ConstByteSpan bytes, std::vector<PieceRef>& refs);
-
-// The payload of a have frame, at most kWantCountMax times: the last round of a piece whose verdict
-// the sender holds, and the piece's home, by which the receiver knows whether it owns the piece.
-struct HeldPiece {
-  PieceRef ref;
-  ShardId home = 0;
-  friend bool operator==(const HeldPiece&, const HeldPiece&) = default;
-};
-inline constexpr size_t kHeldPieceBytes = 20;
-void EncodeHeldPieces(const std::vector<HeldPiece>& pieces, std::vector<std::byte>& out);
-Status DecodeHeldPieces(ConstByteSpan bytes, std::vector<HeldPiece>& pieces);
-
-// The header of an ack frame has the number of answers received on this connection. The header of a
-// stable frame has the number of answers on this connection that every member has. In the sender's
-// view some of these pieces may have another owner, so the receiver waits for that view before it
-// uses the number.
-struct Progress {
-  uint64_t count = 0;
-  uint64_t epoch = 0;
-};
-inline constexpr size_t kProgressHeaderBytes = 16;
-void EncodeProgress(const Progress& progress, ByteSpan out);
-Result<Progress> DecodeProgress(ConstByteSpan bytes);
-
-// The header of a process set's frame is a Progress whose count is the process set's number. Its
-// payload is a bitmap of ranks, of at most kProcessSetBytesMax; empty: the sender has removed the
-// set. The header of a joined frame is a Progress, too, whose count is the number of the worker's
-// join, from 1. Its payload is a bitmap of those of the sender's ranks that have joined; empty: all
-// of them.
-inline constexpr size_t kProcessSetBytesMax = (size_t{1} << 16) / 8;
-// The most process sets that one worker may be in at a time.
-inline constexpr size_t kProcessSetsMax = size_t{1} << 16;
-
-// The header of a have or resync frame is the epoch.
-inline constexpr size_t kNumberHeaderBytes = 8;
-void EncodeNumber(uint64_t number, ByteSpan out);
-Result<uint64_t> DecodeNumber(ConstByteSpan bytes);
 
 }  // namespace byteps::wire

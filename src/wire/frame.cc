@@ -24,18 +24,18 @@ ConstByteSpan TextOf(const Abort& abort) {
 size_t EncodeNumbers(uint64_t count, uint64_t epoch, ByteSpan out) {
   PutLittle(out.data(), count);
   PutLittle(out.data() + 8, epoch);
-  return kProgressHeaderBytes;
+  return kNumberHeaderBytes;
 }
 
 size_t EncodeEpoch(uint64_t epoch, ByteSpan out) {
   PutLittle(out.data(), epoch);
-  return kNumberHeaderBytes;
+  return kEpochHeaderBytes;
 }
 
 // A frame whose header is a number and the epoch.
 template <typename Told>
 Result<Frame> DecodeNumbers(ConstByteSpan header, uint64_t Told::* number) {
-  if (header.size() != kProgressHeaderBytes) {
+  if (header.size() != kNumberHeaderBytes) {
     return Status(StatusCode::kProtocol, "malformed ack: wrong length");
   }
   Told told;
@@ -47,7 +47,7 @@ Result<Frame> DecodeNumbers(ConstByteSpan header, uint64_t Told::* number) {
 // A frame whose header is the epoch.
 template <typename Told>
 Result<Frame> DecodeEpoch(ConstByteSpan header) {
-  if (header.size() != kNumberHeaderBytes) {
+  if (header.size() != kEpochHeaderBytes) {
     return Status(StatusCode::kProtocol, "malformed number: wrong length");
   }
   Told told;

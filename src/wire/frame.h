@@ -27,52 +27,79 @@ struct DataFrame {
   BufferRef keep;
 };
 
-// Worker to owner, in place of the push with this header: asks that the round ends in an error.
+// The bytes of headers: of an epoch, and of a number with an epoch.
+inline constexpr size_t kEpochHeaderBytes = 8;
+inline constexpr size_t kNumberHeaderBytes = 16;
+// The most pieces that a want or a have names, and the bytes of each of them.
+inline constexpr size_t kWantCountMax = 4096;
+inline constexpr size_t kPieceRefBytes = 16;
+inline constexpr size_t kHeldPieceBytes = 20;
+// The most process sets that one worker may be in at a time.
+inline constexpr size_t kProcessSetsMax = size_t{1} << 16;
+
+// The last round of a piece whose verdict a worker holds, and the piece's home, by which the
+// receiver knows whether it owns the piece.
+struct HeldPiece {
+  PieceRef ref;
+  ShardId home = 0;
+  friend bool operator==(const HeldPiece&, const HeldPiece&) = default;
+};
+
+// ---- From a worker to the owner of a piece. `epoch` is that of the worker's view.
+
+// Takes the place of the push with this header, and asks that the round ends in an error.
 struct Abort {
   DataHeader push;
   std::string why;  // at most kAbortTextMax bytes of it travel
 };
-// Owner to worker: names pieces that the owner waits for. They pass the worker's credit. At most
-// kWantCountMax.
-struct Want {
-  std::vector<PieceRef> pieces;
-};
-// Worker to owner: the worker holds these verdicts, and knows that they are stable. At most
-// kWantCountMax.
+
+// The worker holds these verdicts, and knows that they are stable.
 struct Have {
   uint64_t epoch = 0;
   std::vector<HeldPiece> pieces;
 };
-// Worker to owner: the worker has said all that concerns the view of this epoch.
+
+// The worker has said all that concerns the view of this epoch.
 struct Resync {
   uint64_t epoch = 0;
 };
-// Worker to owner: the answers that the worker has received on this connection. Among these are
-// answers about pieces that have another owner in the sender's view, so the news waits for that
-// view.
+
+// The number of answers that the worker has received on this connection. Some may be about pieces
+// that have another owner in the worker's view, so the receiver waits for that view.
 struct Ack {
   uint64_t count = 0;
   uint64_t epoch = 0;
 };
-// Owner to worker: the answers on this connection that every member has. As an ack, it waits for
-// the view of its epoch.
-struct Stable {
-  uint64_t count = 0;
-  uint64_t epoch = 0;
-};
-// Worker to owner: the ranks of the process set with this number, as a bitmap of at most
-// kProcessSetBytesMax bytes. Without bytes: the sender has removed the set.
+
+// The ranks of the process set with this number, as a bitmap of at most kProcessSetBytesMax bytes.
+// Without bytes: the worker has removed the set, and pushes nothing more for it. A worker tells a
+// set before its first push for the set, on each connection.
 struct ProcessSet {
   uint64_t number = 0;
   uint64_t epoch = 0;
   std::vector<std::byte> bitmap;
 };
-// Worker to owner: the sender takes no part in rounds until its join with this number, from 1, is
-// over. `bitmap`: only these of its ranks take no part. Without bytes: all; without a bit: none.
+
+// The worker takes no part in rounds until its join with this number, from 1, is over. `bitmap`:
+// only these of its ranks take no part. Without bytes: all of them; without a bit: none.
 struct Joined {
   uint64_t number = 0;
   uint64_t epoch = 0;
   std::vector<std::byte> bitmap;
+};
+
+// ---- From the owner to a worker.
+
+// The owner waits for these pieces. They pass the worker's credit.
+struct Want {
+  std::vector<PieceRef> pieces;
+};
+
+// The number of answers on this connection that every member has. In the owner's view, which has
+// this epoch, some may be about pieces with another owner, so the receiver waits for that view.
+struct Stable {
+  uint64_t count = 0;
+  uint64_t epoch = 0;
 };
 
 using Frame = std::variant<Abort, Want, Have, Resync, Ack, Stable, ProcessSet, Joined>;

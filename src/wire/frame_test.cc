@@ -154,7 +154,7 @@ TEST(FrameTest, FramesThatAReaderNeverGetsAreRefused) {
 }
 
 TEST(FrameTest, PayloadsBeyondTheirLimitAreRefusedBeforeThereIsRoomForThem) {
-  std::byte header[kProgressHeaderBytes] = {};
+  std::byte header[kNumberHeaderBytes] = {};
   auto takes = [&](Reader reader, FrameKind kind, size_t header_bytes, size_t payload_bytes) {
     return DecodeFrameHeader(reader, kind, ConstByteSpan(header).first(header_bytes), payload_bytes)
         .ok();

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/base/types.h"
-#include "src/protocol/worker/worker.h"
+#include "src/protocol/worker/exchange/operation.h"
 
 namespace byteps::cluster {
 

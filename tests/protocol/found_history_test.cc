@@ -23,7 +23,7 @@ TEST(FoundHistoryTest, WhoWasLeftBehindClosesNoRoundToTheMembers) {
     alone.dtype = DataType::kUint8;
     alone.piece_bytes = alone.want_bytes = push.bytes;
     Shard& shard = job.shards[0]->machine;
-    ASSERT_TRUE(shard.OnPushHeader(2, alone, push.bytes, kStart).ok());
+    ASSERT_TRUE(shard.OnDataHeader(2, wire::FrameKind::kPush, alone, push.bytes, kStart).ok());
     shard.OnPayload(2);
     ASSERT_EQ(shard.open_rounds(), 1u);
     job.KillWorker(2);

@@ -17,7 +17,6 @@
 #include "src/protocol/shard/shard.h"
 #include "src/protocol/shard/shard_for_test.h"
 #include "src/protocol/shard/shard_mistakes_for_test.h"
-#include "src/protocol/worker/worker.h"
 #include "src/protocol/worker/worker_for_test.h"
 #include "src/protocol/worker/worker_mistakes_for_test.h"
 
@@ -70,20 +69,19 @@ class Job {
       options.codecs = &codecs;
       return options;
     }
-    void SendAnswer(Slot to, const wire::DataHeader& header, ConstByteSpan payload,
-                    BufferRef keep) override {
-      std::vector<std::byte> bytes(payload.begin(), payload.end());
-      job.down[{to, id}].push_back([this, to, header, bytes, keep] {
+    void SendData(Slot to, wire::DataFrame frame) override {
+      std::vector<std::byte> bytes(frame.payload.begin(), frame.payload.end());
+      job.down[{to, id}].push_back([this, to, header = frame.header, bytes, keep = frame.keep] {
         Result<ByteSpan> place = job.workers[to]->machine.OnAnswerHeader(id, header, bytes.size());
         ASSERT_TRUE(place.ok()) << place.status().message();
         std::copy(bytes.begin(), bytes.end(), place.value().begin());
         job.workers[to]->machine.OnAnswer(id, kStart);
       });
     }
-    void SendWant(Slot, const std::vector<wire::PieceRef>&) override {}
-    void SendStable(Slot to, const wire::Progress& stable) override {
+    void Send(Slot to, const wire::Frame& frame) override {
+      if (!std::holds_alternative<wire::Stable>(frame)) return;  // wants come from tests
       job.down[{to, id}].push_back(
-          [this, to, stable] { job.workers[to]->machine.OnStable(id, stable); });
+          [this, to, frame] { job.workers[to]->machine.OnFrame(id, frame); });
     }
     Job& job;
     ShardId id;
@@ -100,56 +98,24 @@ class Job {
       const auto* declare = std::get_if<wire::Declare>(&message);
       if (declare != nullptr) declares.push_back(*declare);
     }
-    void SendData(ShardId to, bool verdict, const wire::DataHeader& header, ConstByteSpan payload) {
-      std::vector<std::byte> bytes(payload.begin(), payload.end());
-      job.up[{slot, to}].push_back([this, to, verdict, header, bytes] {
+    void SendData(ShardId to, wire::DataFrame frame) override {
+      if (frame.kind == wire::FrameKind::kVerdict) ++verdicts;
+      std::vector<std::byte> bytes(frame.payload.begin(), frame.payload.end());
+      job.up[{slot, to}].push_back([this, to, kind = frame.kind, header = frame.header, bytes] {
         Shard& shard = job.shards[to]->machine;
-        Result<ByteSpan> place = verdict ? shard.OnVerdictHeader(slot, header, bytes.size(), kStart)
-                                         : shard.OnPushHeader(slot, header, bytes.size(), kStart);
+        Result<ByteSpan> place = shard.OnDataHeader(slot, kind, header, bytes.size(), kStart);
         ASSERT_TRUE(place.ok()) << place.status().message();
         std::copy(bytes.begin(), bytes.end(), place.value().begin());
         shard.OnPayload(slot);
       });
     }
-    void SendPush(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
-                  BufferRef) override {
-      SendData(to, false, header, payload);
-    }
-    void SendVerdict(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
-                     BufferRef) override {
-      ++verdicts;
-      SendData(to, true, header, payload);
-    }
-    void SendHave(ShardId to, uint64_t epoch, const std::vector<wire::HeldPiece>& refs) override {
-      job.up[{slot, to}].push_back(
-          [this, to, epoch, refs] { job.shards[to]->machine.OnHave(slot, epoch, refs); });
-    }
-    void SendResync(ShardId to, uint64_t epoch) override {
-      job.up[{slot, to}].push_back(
-          [this, to, epoch] { job.shards[to]->machine.OnResync(slot, epoch); });
-    }
-    void SendAbort(ShardId to, const wire::DataHeader& push, const std::string& why) override {
-      job.up[{slot, to}].push_back([this, to, push, why] {
-        EXPECT_TRUE(job.shards[to]->machine.OnAbort(slot, push, why).ok());
+    void Send(ShardId to, const wire::Frame& frame) override {
+      job.up[{slot, to}].push_back([this, to, frame] {
+        Status taken = job.shards[to]->machine.OnFrame(slot, frame, kStart);
+        ASSERT_TRUE(taken.ok()) << taken.message();
       });
     }
-    void SendAck(ShardId to, const wire::Progress& ack) override {
-      job.up[{slot, to}].push_back(
-          [this, to, ack] { job.shards[to]->machine.OnAck(slot, ack, kStart); });
-    }
-    void SendProcessSet(ShardId to, const wire::Progress& number, const SlotSet& slots) override {
-      std::vector<std::byte> bitmap(slots.bitmap_bytes());
-      slots.ToBitmap(bitmap);
-      job.up[{slot, to}].push_back([this, to, number, bitmap] {
-        Status told = job.shards[to]->machine.OnProcessSet(slot, number, bitmap);
-        ASSERT_TRUE(told.ok()) << told.message();
-      });
-    }
-    void SendJoined(ShardId to, const wire::Progress& number, const SlotSet&) override {
-      job.up[{slot, to}].push_back(
-          [this, to, number] { job.shards[to]->machine.OnJoined(slot, number); });
-    }
-    void Forget(uint32_t, ConstByteSpan) override {}
+    void Forget(ConstByteSpan) override {}
     void Complete(OperationId id, Outcome outcome) override { outcomes[id] = std::move(outcome); }
 
     Job& job;

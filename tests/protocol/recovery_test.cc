@@ -316,7 +316,7 @@ TEST(RecoveryTest, ANumberOfAFormerOwnerMakesNothingStable) {
   job.TellWorker(0);
   job.Up(0, 0);
   job.Down(0, 0);  // and answer 1 of shard 0
-  job.workers[0]->machine.OnStable(1, {1, job.view.epoch});
+  job.workers[0]->machine.OnFrame(1, wire::Stable{1, job.view.epoch});
   EXPECT_TRUE(job.workers[0]->machine.HoldsUnstable()) << "worker 1 lacks it";
   EXPECT_EQ(job.outcome(1, id), nullptr);
   job.TellWorker(1);

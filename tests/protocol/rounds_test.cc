@@ -1,7 +1,7 @@
 // Tests rounds in which not all workers take part, or whose results differ by rank, in small jobs.
 #include <functional>
 
-#include "src/protocol/shard/shard_for_test.h"
+#include "src/protocol/shard/shard_fixture_for_test.h"
 #include "src/protocol/worker/worker_for_test.h"
 #include "tests/protocol/job_for_test.h"
 
@@ -18,10 +18,12 @@ class ShardRoundsTest : public testing::Test {
     for (Slot slot : slots) set.Insert(slot);
     std::vector<std::byte> bitmap(set.bitmap_bytes());
     set.ToBitmap(bitmap);
-    return shard.OnProcessSet(from, {number, 1}, bitmap);
+    return shard.OnFrame(from, wire::ProcessSet{number, 1, bitmap}, kStart);
   }
 
-  Status TakeBack(Slot from, uint64_t number) { return shard.OnProcessSet(from, {number, 1}, {}); }
+  Status TakeBack(Slot from, uint64_t number) {
+    return shard.OnFrame(from, wire::ProcessSet{number, 1, {}}, kStart);
+  }
 
   static wire::DataHeader Header(uint64_t round, uint32_t want, Combine combine = Combine::kSum) {
     wire::DataHeader header;
@@ -40,7 +42,8 @@ class ShardRoundsTest : public testing::Test {
   }
 
   Status Push(Slot from, wire::DataHeader header, const std::string& text) {
-    Result<ByteSpan> place = shard.OnPushHeader(from, header, text.size(), kStart);
+    Result<ByteSpan> place =
+        shard.OnDataHeader(from, wire::FrameKind::kPush, header, text.size(), kStart);
     if (!place.ok()) return place.status();
     arithmetic.Copy(place->data(), reinterpret_cast<const std::byte*>(text.data()), text.size());
     shard.OnPayload(from);
@@ -71,9 +74,9 @@ TEST_F(ShardRoundsTest, ARoundOfAProcessSetWaitsForItsMembersOnly) {
   EXPECT_EQ(Answered(), (std::vector<Slot>{0, 2}));
   EXPECT_EQ(driver.answers[0].bytes, "\x05");
   EXPECT_EQ(driver.answers[0].header.receipt, 0u) << "all of the process set";
-  shard.OnAck(0, {1, 1}, kStart);
+  Say(shard, 0, wire::Ack{1, 1});
   EXPECT_EQ(shard.unstable_verdicts(), 1u);
-  shard.OnAck(2, {1, 1}, kStart);
+  Say(shard, 2, wire::Ack{1, 1});
   EXPECT_EQ(shard.unstable_verdicts(), 0u) << "worker 1 has no part in it";
 }
 
@@ -151,7 +154,7 @@ TEST_F(ShardRoundsTest, AProcessSetWhoseMembersAreAllGoneLeavesNothing) {
   ASSERT_TRUE(Tell(2, 4, {2}).ok());
   wire::DataHeader header = Header(256, 1);
   header.process_set = 4;
-  ASSERT_TRUE(shard.OnPushHeader(2, header, 1, kStart).ok());
+  ASSERT_TRUE(shard.OnDataHeader(2, wire::FrameKind::kPush, header, 1, kStart).ok());
   EXPECT_EQ(shard.open_rounds(), 1u);
   ++view.epoch;
   view.workers.pop_back();
@@ -165,7 +168,7 @@ TEST_F(ShardRoundsTest, WhoWantsNothingIsAnsweredWhenTheOthersHaveTheirs) {
   for (Slot slot : {0u, 1u, 2u})
     EXPECT_TRUE(Push(slot, Header(256, slot == 1 ? 1 : 0), "\x02").ok());
   EXPECT_EQ(Answered(), (std::vector<Slot>{1}));
-  shard.OnAck(1, {1, 1}, kStart);
+  Say(shard, 1, wire::Ack{1, 1});
   EXPECT_EQ(Answered(), (std::vector<Slot>{1, 0, 2}));
   EXPECT_TRUE(driver.answers[1].bytes.empty());
 }
@@ -183,36 +186,36 @@ TEST_F(ShardRoundsTest, WhenTheReceiverIsLostTheOthersAreAnswered) {
 TEST_F(ShardRoundsTest, WhenTheTensorIsRetiredWhoWaitsIsAnsweredAsAlways) {
   for (Slot slot : {0u, 1u, 2u}) {
     EXPECT_TRUE(Push(slot, Header(256, slot == 2 ? 1 : 0), "\x02").ok());
-    shard.OnResync(slot, 1);
+    Say(shard, slot, wire::Resync{1});
   }
   shard.Retire({7}, 2);
   EXPECT_EQ(Answered(), (std::vector<Slot>{2}));
-  shard.OnAck(2, {1, 1}, kStart);
+  Say(shard, 2, wire::Ack{1, 1});
   EXPECT_EQ(Answered(), (std::vector<Slot>{2, 0, 1}));
 }
 
 TEST_F(ShardRoundsTest, AnErrorIsForAllAtOnce) {
   EXPECT_TRUE(Push(0, Header(256, 0), "\x02").ok());
   EXPECT_TRUE(Push(1, Header(256, 1), "\x02").ok());
-  EXPECT_TRUE(shard.OnAbort(0, Late(Header(256, 1)), "too late").ok());
+  Say(shard, 0, wire::Abort{Late(Header(256, 1)), "too late"});
   EXPECT_EQ(Answered(), (std::vector<Slot>{0, 1}));
   EXPECT_EQ(ErrorIn(driver.answers[0]),
             Status(StatusCode::kDeadlineExceeded, "too late; the tensor has no part of rank 2"));
 }
 
 TEST_F(ShardRoundsTest, WhoHasJoinedIsNotWaitedForButAveragesCountIt) {
-  shard.OnJoined(2, {1, 1});
+  Say(shard, 2, wire::Joined{1, 1, {}});
   EXPECT_TRUE(Push(0, Header(256, 1, Combine::kAverage), "\x09").ok());
   EXPECT_TRUE(Push(1, Header(256, 1, Combine::kAverage), "\x06").ok());
   ASSERT_EQ(Answered(), (std::vector<Slot>{0, 1}));
   EXPECT_EQ(driver.answers[0].bytes, "\x05") << "15 / 3";
   EXPECT_NE(driver.answers[0].header.receipt, 0u) << "it is not in the receipt";
-  for (Slot slot : {0u, 1u}) shard.OnAck(slot, {1, 1}, kStart);
+  for (Slot slot : {0u, 1u}) Say(shard, slot, wire::Ack{1, 1});
   EXPECT_EQ(shard.unstable_verdicts(), 0u);
 }
 
 TEST_F(ShardRoundsTest, AJoinBelongsToTheRoundsThatCountOneLess) {
-  shard.OnJoined(2, {1, 1});
+  Say(shard, 2, wire::Joined{1, 1, {}});
   uint64_t after = wire::RoundOf(wire::FirstRoundAfter(1) + 1, 0);
   for (Slot slot : {0u, 1u}) EXPECT_TRUE(Push(slot, Header(after, 1), "\x01").ok());
   EXPECT_TRUE(driver.answers.empty());
@@ -221,8 +224,8 @@ TEST_F(ShardRoundsTest, AJoinBelongsToTheRoundsThatCountOneLess) {
 }
 
 TEST_F(ShardRoundsTest, WhatAMemberSaysOfItsJoinsCountsForItAlone) {
-  shard.OnJoined(2, {uint64_t{1} << 50, 1});
-  shard.OnJoined(0, {1, 1});
+  Say(shard, 2, wire::Joined{uint64_t{1} << 50, 1, {}});
+  Say(shard, 0, wire::Joined{1, 1, {}});
   for (Slot slot : {1u, 2u}) EXPECT_TRUE(Push(slot, Header(256, 1), "\x01").ok());
   EXPECT_EQ(Answered(), (std::vector<Slot>{1, 2})) << "worker 0 has joined";
 }
@@ -231,16 +234,17 @@ TEST_F(ShardRoundsTest, WhatAMemberSaysOfItsJoinsCountsForItAlone) {
 TEST_F(ShardRoundsTest, WhatNobodyHasDecidedNobodyHolds) {
   wire::DataHeader lie = Header(UINT64_MAX, 0);
   lie.piece_bytes = 0;
-  EXPECT_EQ(shard.OnVerdictHeader(2, lie, 0, kStart).status().code(), StatusCode::kProtocol);
-  shard.OnHave(2, 1, {{{7, 0, UINT64_MAX}, 0}});
+  EXPECT_EQ(shard.OnDataHeader(2, wire::FrameKind::kVerdict, lie, 0, kStart).status().code(),
+            StatusCode::kProtocol);
+  Say(shard, 2, wire::Have{1, {{{7, 0, UINT64_MAX}, 0}}});
   for (Slot slot : {0u, 1u, 2u}) EXPECT_TRUE(Push(slot, Header(256, 1), "\x01").ok());
   ASSERT_EQ(driver.answers.size(), 3u);
-  shard.OnHave(2, 1, {{{7, 0, 256}, 0}});
+  Say(shard, 2, wire::Have{1, {{{7, 0, 256}, 0}}});
   EXPECT_EQ(shard.unstable_verdicts(), 1u) << "the others may lack it";
   shard.OnLost(0);
   EXPECT_TRUE(Push(0, Header(256, 1), "\x01").ok());
   EXPECT_EQ(driver.answers.back().to, 0u);
-  for (Slot slot : {0u, 1u}) shard.OnAck(slot, {1, 1}, kStart);
+  for (Slot slot : {0u, 1u}) Say(shard, slot, wire::Ack{1, 1});
   EXPECT_EQ(shard.unstable_verdicts(), 0u);
 }
 
@@ -255,18 +259,18 @@ TEST_F(ShardRoundsTest, OfTwoRoundsThatContradictEachOtherBothPushersAreNamed) {
 // The worker never pushes the round again, so the shard must keep nothing for it.
 TEST_F(ShardRoundsTest, WhoJoinsLaterNeedsNoErrorOfBefore) {
   EXPECT_TRUE(Push(0, Header(256, 1), "\x01").ok());
-  EXPECT_TRUE(shard.OnAbort(0, Late(Header(256, 1)), "too late").ok());
+  Say(shard, 0, wire::Abort{Late(Header(256, 1)), "too late"});
   EXPECT_TRUE(Push(1, Header(256, 1), "\x01").ok());
   ASSERT_EQ(Answered(), (std::vector<Slot>{0, 1}));
-  for (Slot slot : {0u, 1u}) shard.OnAck(slot, {1, 1}, kStart);
+  for (Slot slot : {0u, 1u}) Say(shard, slot, wire::Ack{1, 1});
   EXPECT_EQ(shard.unstable_verdicts(), 1u) << "worker 2 may still push";
-  shard.OnJoined(2, {1, 1});
+  Say(shard, 2, wire::Joined{1, 1, {}});
   EXPECT_EQ(shard.unstable_verdicts(), 0u);
 }
 
 TEST_F(ShardRoundsTest, TheJoinItselfWaitsForAllAndTheLastOneWins) {
   for (Slot slot : {2u, 0u, 1u}) {
-    shard.OnJoined(slot, {1, 1});
+    Say(shard, slot, wire::Joined{1, 1, {}});
     EXPECT_TRUE(driver.answers.empty());
     EXPECT_TRUE(
         Push(slot, Header(256, 1, Combine::kLast), std::string(1, static_cast<char>(slot))).ok());
@@ -274,12 +278,12 @@ TEST_F(ShardRoundsTest, TheJoinItselfWaitsForAllAndTheLastOneWins) {
   ASSERT_EQ(driver.answers.size(), 3u);
   EXPECT_EQ(driver.answers[0].bytes, "\x01");
   EXPECT_EQ(shard.unstable_verdicts(), 1u) << "all who have joined need it";
-  for (Slot slot : {0u, 1u, 2u}) shard.OnAck(slot, {1, 1}, kStart);
+  for (Slot slot : {0u, 1u, 2u}) Say(shard, slot, wire::Ack{1, 1});
   EXPECT_EQ(shard.unstable_verdicts(), 0u);
 }
 
 TEST_F(ShardRoundsTest, ABroadcastFromOneThatHasJoinedIsAnError) {
-  shard.OnJoined(0, {1, 1});
+  Say(shard, 0, wire::Joined{1, 1, {}});
   for (Slot slot : {1u, 2u}) EXPECT_TRUE(Push(slot, Header(256, 1, Combine::kOverlay), "").ok());
   ASSERT_EQ(Answered(), (std::vector<Slot>{1, 2}));
   EXPECT_EQ(driver.answers[0].header.status, StatusCode::kInvalidArgument);

@@ -89,10 +89,11 @@ TEST_P(RightWorkerLinksTest, ANewConnectionTakesThePlaceOfTheOldOne) {
   EXPECT_TRUE(links.Bind(0, 100, 1));
   EXPECT_TRUE(closed.empty());
   wire::DataHeader header = PushOf({7, 0, 1}, 4);
-  ASSERT_TRUE(shard.OnPushHeader(0, header, 4, kStart).ok());
+  ASSERT_TRUE(shard.OnDataHeader(0, wire::FrameKind::kPush, header, 4, kStart).ok());
   EXPECT_TRUE(links.Bind(0, 100, 1));
   EXPECT_EQ(closed, (std::vector<Slot>{0}));
-  EXPECT_TRUE(shard.OnPushHeader(0, header, 4, kStart).ok()) << "the shard forgot what was begun";
+  EXPECT_TRUE(shard.OnDataHeader(0, wire::FrameKind::kPush, header, 4, kStart).ok())
+      << "the shard forgot what was begun";
   EXPECT_EQ(links.OnClosed(0), 100u);
   EXPECT_EQ(pool.bytes_in_use(), 0u);
   EXPECT_FALSE(links.IsBound(0));

@@ -1,6 +1,7 @@
 #include "src/protocol/shard/answers.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace byteps::protocol {
 
@@ -73,7 +74,7 @@ void Answers::Confirm(const Piece& piece, const wire::PieceRef& ref, Slot to) {
   wire::DataHeader header;
   header.ref = ref;
   Number(piece, to, header);
-  parts_.driver.SendAnswer(to, header, {}, {});
+  parts_.driver.SendData(to, {wire::FrameKind::kAnswer, header, {}, {}});
 }
 
 // Returns whether the receipt names all contributors of the tensor's process set in this view. A
@@ -91,7 +92,7 @@ void Answers::SendWithReceipt(const Verdict& verdict, Slot to, wire::DataHeader&
                               ConstByteSpan bytes, const BufferRef& keep) {
   // A member that skips a view never learns which members were in it.
   bool all = parts_.members.epoch(to) == parts_.view.epoch() && IsEverybody(verdict);
-  if (all) return parts_.driver.SendAnswer(to, header, bytes, keep);
+  if (all) return parts_.driver.SendData(to, {wire::FrameKind::kAnswer, header, bytes, keep});
   // The receipt goes before the bytes.
   const SlotSet& receipt = *verdict.receipt();
   header.receipt = static_cast<uint32_t>(receipt.bitmap_bytes());
@@ -99,7 +100,7 @@ void Answers::SendWithReceipt(const Verdict& verdict, Slot to, wire::DataHeader&
   receipt.ToBitmap(ByteSpan(both.data(), header.receipt));
   parts_.arithmetic.Copy(both.data() + header.receipt, bytes.data(), bytes.size());
   ConstByteSpan payload(both.data(), header.receipt + bytes.size());
-  parts_.driver.SendAnswer(to, header, payload, both);
+  parts_.driver.SendData(to, {wire::FrameKind::kAnswer, header, payload, std::move(both)});
 }
 
 void Answers::NoteStable(Time now) {
@@ -122,7 +123,7 @@ void Answers::Tick(Time now) {
       continue;
     }
     sent.NoteStableTold(stable);
-    parts_.driver.SendStable(slot, {stable, parts_.view.epoch()});
+    parts_.driver.Send(slot, wire::Stable{stable, parts_.view.epoch()});
   }
 }
 

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "src/protocol/shard/room_for_test.h"
-#include "src/protocol/shard/shard.h"
+#include "src/protocol/shard/shard_fixture_for_test.h"
 
 namespace byteps::protocol {
 namespace {
@@ -30,8 +30,8 @@ class CodecTest : public testing::Test {
   }
   Status Send(Shard& to, Slot from, const wire::DataHeader& header, const std::string& payload,
               bool verdict = false) {
-    Result<ByteSpan> place = verdict ? to.OnVerdictHeader(from, header, payload.size(), kStart)
-                                     : to.OnPushHeader(from, header, payload.size(), kStart);
+    auto kind = verdict ? wire::FrameKind::kVerdict : wire::FrameKind::kPush;
+    Result<ByteSpan> place = to.OnDataHeader(from, kind, header, payload.size(), kStart);
     if (!place.ok()) return place.status();
     auto bytes = std::as_bytes(std::span(payload));
     std::copy(bytes.begin(), bytes.end(), place.value().begin());
@@ -187,7 +187,7 @@ TEST_F(CodecTest, WhoWantsNothingIsSentNothing) {
   EXPECT_TRUE(Push(1, Encoded(2)).ok());
   ASSERT_EQ(driver.answers.size(), 1u);
   EXPECT_EQ(driver.answers[0].bytes, Encoded(3));
-  shard.OnAck(1, {1, 1}, kStart);
+  Say(shard, 1, wire::Ack{1, 1});
   ASSERT_EQ(driver.answers.size(), 2u);
   EXPECT_TRUE(driver.answers[1].bytes.empty());
   EXPECT_EQ(driver.answers[1].header.encoded_bytes, 0u);
@@ -196,7 +196,7 @@ TEST_F(CodecTest, WhoWantsNothingIsSentNothing) {
 TEST_F(CodecTest, NothingIsLeft) {
   EXPECT_TRUE(Push(0, Encoded(1)).ok());
   EXPECT_TRUE(Push(1, Encoded(2)).ok());
-  for (Slot slot : {0u, 1u}) shard.OnAck(slot, {1, 1}, kStart);
+  for (Slot slot : {0u, 1u}) Say(shard, slot, wire::Ack{1, 1});
   EXPECT_EQ(pool.bytes_in_use(), 0u);
 }
 

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "src/protocol/shard/room_for_test.h"
-#include "src/protocol/shard/shard.h"
+#include "src/protocol/shard/shard_fixture_for_test.h"
 #include "src/protocol/shard/shard_mistakes_for_test.h"
 
 namespace byteps::protocol {
@@ -18,7 +18,7 @@ class ContributorsTest : public testing::TestWithParam<ShardMistake> {
   void Push(Slot from, uint32_t set, const std::string& text) {
     wire::DataHeader header = PushOf({7, 0, 1}, 1, Combine::kAverage);
     header.process_set = set;
-    Result<ByteSpan> place = shard.OnPushHeader(from, header, 1, kStart);
+    Result<ByteSpan> place = shard.OnDataHeader(from, wire::FrameKind::kPush, header, 1, kStart);
     ASSERT_TRUE(place.ok()) << place.status().message();
     place.value()[0] = static_cast<std::byte>(text[0]);
     shard.OnPayload(from);
@@ -47,7 +47,7 @@ INSTANTIATE_TEST_SUITE_P(All, ContributorsTest,
 class RightContributorsTest : public ContributorsTest {};
 
 TEST_P(RightContributorsTest, AContributorOfASetSpeaksForItsRanksInIt) {
-  for (Slot slot : {0u, 1u}) ASSERT_TRUE(shard.OnProcessSet(slot, {4, 1}, BitmapOf({1, 2})).ok());
+  for (Slot slot : {0u, 1u}) Say(shard, slot, wire::ProcessSet{4, 1, BitmapOf({1, 2})});
   Push(0, 4, "\x05");
   Push(1, 4, "\x01");
   EXPECT_EQ(Average(), "\x03") << "6 / 2";
@@ -62,7 +62,7 @@ TEST_P(RightContributorsTest, WhoIsLostCountsWhereItPushed) {
 }
 
 TEST_P(RightContributorsTest, WhoHasJoinedCountsWithItsRanks) {
-  shard.OnJoined(0, {1, 1});
+  Say(shard, 0, wire::Joined{1, 1, {}});
   Push(1, 0, "\x09");
   EXPECT_EQ(Average(), "\x03") << "9 / 3";
 }

@@ -4,6 +4,18 @@
 
 namespace byteps::protocol {
 
+uint64_t PostponedFrame::epoch() const {
+  const auto* data = std::get_if<wire::DataFrame>(&frame);
+  return data != nullptr ? data->header.epoch : wire::EpochOf(std::get<wire::Frame>(frame));
+}
+
+size_t PostponedFrame::bytes() const {
+  const auto* data = std::get_if<wire::DataFrame>(&frame);
+  size_t payload =
+      data != nullptr ? data->payload.size() : wire::BytesOf(std::get<wire::Frame>(frame));
+  return sizeof(PostponedFrame) + payload;
+}
+
 bool PostponedFrames::MustWait(Slot from, uint64_t epoch) const {
   return options_.rules->MustWait(epoch, view_.epoch()) || !queues_[from].frames.empty();
 }
@@ -15,9 +27,7 @@ Status PostponedFrames::Check(Slot from) const {
               " bytes for a view that is not here yet; they are read when it is"};
 }
 
-void PostponedFrames::Add(Slot from, wire::FrameKind kind, uint64_t epoch, PostponedFrame frame) {
-  frame.kind = kind;
-  frame.epoch = epoch;
+void PostponedFrames::Push(Slot from, PostponedFrame frame) {
   queues_[from].bytes += frame.bytes();
   queues_[from].frames.push_back(std::move(frame));
 }
@@ -26,21 +36,17 @@ Status PostponedFrames::AddData(Slot from, wire::FrameKind kind, Incoming& incom
                                 BufferPool& pool) {
   Status checked = Check(from);
   if (!checked.ok()) return checked;
-  PostponedFrame frame;
-  frame.header = incoming.header;
-  frame.payload = pool.Take(incoming.payload_bytes);
-  frame.payload_bytes = incoming.payload_bytes;
-  frame.complete = false;
+  BufferRef keep = pool.Take(incoming.payload_bytes);
   incoming.fate = Fate::kPostponed;
-  incoming.place = ByteSpan(frame.payload.data(), frame.payload_bytes);
-  Add(from, kind, incoming.header.epoch, std::move(frame));
+  incoming.place = ByteSpan(keep.data(), incoming.payload_bytes);
+  Push(from, {wire::DataFrame{kind, incoming.header, incoming.place, std::move(keep)}, false});
   return checked;
 }
 
 std::optional<PostponedFrame> PostponedFrames::TakeNext(Slot from) {
   Queue& queue = queues_[from];
   if (queue.frames.empty() || !queue.frames.front().complete ||
-      queue.frames.front().epoch > view_.epoch()) {
+      queue.frames.front().epoch() > view_.epoch()) {
     return std::nullopt;
   }
   PostponedFrame frame = std::move(queue.frames.front());

@@ -6,7 +6,8 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
-#include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "src/base/buffer_pool.h"
@@ -16,28 +17,17 @@
 #include "src/protocol/shard/shard_options.h"
 #include "src/protocol/shard/state/members.h"
 #include "src/protocol/shard/state/shard_view.h"
-#include "src/wire/data.h"
-#include "src/wire/frame_kind.h"
+#include "src/wire/frame.h"
 
 namespace byteps::protocol {
 
-// The contents of a frame. Its kind decides which fields count.
+// A push or a verdict, or any other frame of a worker.
 struct PostponedFrame {
-  wire::FrameKind kind = wire::FrameKind::kPush;
-  uint64_t epoch = 0;
-  wire::DataHeader header;  // push, verdict and abort
-  BufferRef payload;        // push and verdict
-  size_t payload_bytes = 0;
-  uint64_t number = 0;  // answers received, or the number of the join or process set
-  std::vector<wire::HeldPiece> pieces;
-  std::string text;
-  std::vector<std::byte> bitmap;
+  std::variant<wire::DataFrame, wire::Frame> frame;
   bool complete = true;  // false while the payload comes in
 
-  size_t bytes() const {
-    return sizeof(PostponedFrame) + payload_bytes + pieces.size() * sizeof(wire::HeldPiece) +
-           text.size() + bitmap.size();
-  }
+  uint64_t epoch() const;
+  size_t bytes() const;
 };
 
 // One thread at a time. REQUIRES of all methods that take a slot: the slot belongs to the
@@ -57,7 +47,7 @@ class PostponedFrames {
   // Returns kExhausted if more bytes of `from` wait than the limit. One frame may exceed the limit.
   Status Check(Slot from) const;
 
-  void Add(Slot from, wire::FrameKind kind, uint64_t epoch, PostponedFrame frame);
+  void Add(Slot from, wire::Frame frame) { Push(from, {std::move(frame)}); }
   // Adds the header of a push or a verdict, and fills in where its payload goes. REQUIRES: header
   // and size of `incoming` are filled in. kExhausted: see Check.
   Status AddData(Slot from, wire::FrameKind kind, Incoming& incoming, BufferPool& pool);
@@ -75,6 +65,7 @@ class PostponedFrames {
     std::deque<PostponedFrame> frames;
     size_t bytes = 0;
   };
+  void Push(Slot from, PostponedFrame frame);
 
   const ShardOptions options_;
   const ShardView& view_;

@@ -24,12 +24,12 @@ TEST_F(PostponedFramesTest, WhatComesBehindAPostponedFrameWaitsToo) {
   SetEpoch(1);
   EXPECT_FALSE(frames.MustWait(0, 1));
   EXPECT_TRUE(frames.MustWait(0, 2));
-  frames.Add(0, wire::FrameKind::kAck, 2, {.number = 5});
+  frames.Add(0, wire::Ack{5, 2});
   EXPECT_TRUE(frames.MustWait(0, 1));
   EXPECT_FALSE(frames.MustWait(1, 1)) << "each connection has its own order";
   EXPECT_FALSE(frames.TakeNext(0).has_value());
   SetEpoch(2);
-  EXPECT_EQ(frames.TakeNext(0)->number, 5u);
+  EXPECT_EQ(std::get<wire::Ack>(std::get<wire::Frame>(frames.TakeNext(0)->frame)).count, 5u);
   EXPECT_FALSE(frames.TakeNext(0).has_value());
   EXPECT_FALSE(frames.MustWait(0, 2));
 }
@@ -46,12 +46,12 @@ TEST_F(PostponedFramesTest, AFrameWaitsForItsPayload) {
   SetEpoch(2);
   EXPECT_FALSE(frames.TakeNext(0).has_value());
   frames.CompleteLast(0);
-  EXPECT_EQ(frames.TakeNext(0)->header.ref.tensor, 7u);
+  EXPECT_EQ(std::get<wire::DataFrame>(frames.TakeNext(0)->frame).header.ref.tensor, 7u);
 }
 
 TEST_F(PostponedFramesTest, TheLimitIsEachMembersOwnAndEndsWithItsConnection) {
   SetEpoch(1);
-  while (frames.Check(0).ok()) frames.Add(0, wire::FrameKind::kResync, 9, {});
+  while (frames.Check(0).ok()) frames.Add(0, wire::Resync{9});
   EXPECT_EQ(frames.Check(0).code(), StatusCode::kExhausted);
   Incoming incoming;
   EXPECT_FALSE(frames.AddData(0, wire::FrameKind::kPush, incoming, room.pool).ok());
@@ -72,9 +72,9 @@ RC_GTEST_FIXTURE_PROP(PostponedFramesTest, NothingOvertakesAndNothingIsCountedTw
     mine.OnView();
     for (Slot slot : {0u, 1u}) {
       while (auto frame = mine.TakeNext(slot)) {
-        RC_ASSERT(frame->number == ++taken[slot]);
-        RC_ASSERT(frame->epoch <= epoch);
-        RC_ASSERT(frame->kind == wire::FrameKind::kAck);
+        const auto& joined = std::get<wire::Joined>(std::get<wire::Frame>(frame->frame));
+        RC_ASSERT(joined.number == ++taken[slot]);
+        RC_ASSERT(joined.epoch <= epoch);
       }
       RC_ASSERT(mine.Check(slot).ok() == (taken[slot] == added[slot]));
     }
@@ -89,9 +89,8 @@ RC_GTEST_FIXTURE_PROP(PostponedFramesTest, NothingOvertakesAndNothingIsCountedTw
       const bool behind = added[slot] > taken[slot];
       RC_ASSERT(mine.MustWait(slot, named) == (behind || named > epoch));
       if (!mine.MustWait(slot, named)) continue;
-      PostponedFrame frame{.number = ++added[slot]};
-      frame.text.resize(*rc::gen::inRange<size_t>(0, 40));
-      mine.Add(slot, wire::FrameKind::kAck, named, std::move(frame));
+      const auto bytes = *rc::gen::inRange<size_t>(0, 40);
+      mine.Add(slot, wire::Joined{++added[slot], named, std::vector<std::byte>(bytes)});
     }
     apply(epoch + 1);
   }

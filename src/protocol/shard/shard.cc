@@ -69,18 +69,9 @@ Status Shard::CheckSender(Slot from, const wire::DataHeader& header) const {
   return Status::Ok();
 }
 
-Result<ByteSpan> Shard::OnPushHeader(Slot from, const wire::DataHeader& header,
-                                     size_t payload_bytes, Time now) {
-  return OnData(from, wire::FrameKind::kPush, header, payload_bytes, now);
-}
-
-Result<ByteSpan> Shard::OnVerdictHeader(Slot from, const wire::DataHeader& header,
-                                        size_t payload_bytes, Time now) {
-  return OnData(from, wire::FrameKind::kVerdict, header, payload_bytes, now);
-}
-
-Result<ByteSpan> Shard::OnData(Slot from, wire::FrameKind kind, const wire::DataHeader& header,
-                               size_t payload_bytes, Time now) {
+Result<ByteSpan> Shard::OnDataHeader(Slot from, wire::FrameKind kind,
+                                     const wire::DataHeader& header, size_t payload_bytes,
+                                     Time now) {
   Status checked = CheckSender(from, header);
   if (!checked.ok()) return checked;
   SetTime(now);
@@ -137,10 +128,6 @@ void Shard::OnLost(Slot from) {
 
 // ---- Frames that wait for a view.
 
-Status Shard::CheckPostponed(Slot from) const {
-  return from < members_.size() ? postponed_.Check(from) : Status::Ok();
-}
-
 // A message that a correct worker never sends is dropped here. A view change cannot close the
 // sender's connection. Only the sender hangs because of its own mistake.
 void Shard::Replay(Slot from) {
@@ -149,86 +136,79 @@ void Shard::Replay(Slot from) {
   }
 }
 
-Status Shard::TakePostponed(Slot from, const PostponedFrame& frame) {
-  Status ok;
-  switch (frame.kind) {
-    case wire::FrameKind::kAck: return reports_.TakeAck(from, frame.number), ok;
-    case wire::FrameKind::kHave: return reports_.TakeHave(from, frame.epoch, frame.pieces), ok;
-    case wire::FrameKind::kResync: return reports_.TakeResync(from, frame.epoch), ok;
-    case wire::FrameKind::kJoined: return reports_.TakeJoined(from, frame.number, frame.bitmap), ok;
-    case wire::FrameKind::kProcessSet: return sets_.Tell(from, frame.number, frame.bitmap);
-    default: break;
-  }
-  reports_.TakeAck(from, frame.header.count);
-  if (frame.kind == wire::FrameKind::kAbort) {
-    return contributions_.TakeAbort(from, frame.header, frame.text, now_);
-  }
+Status Shard::TakePostponed(Slot from, const PostponedFrame& postponed) {
+  const auto* data = std::get_if<wire::DataFrame>(&postponed.frame);
+  if (data == nullptr) return Take(from, std::get<wire::Frame>(postponed.frame));
+  reports_.TakeAck(from, data->header.count);
   Incoming incoming;
-  incoming.header = frame.header;
-  incoming.payload_bytes = frame.payload_bytes;
-  Status placed = Place(from, frame.kind, incoming);
+  incoming.header = data->header;
+  incoming.payload_bytes = data->payload.size();
+  Status placed = Place(from, data->kind, incoming);
   if (!placed.ok()) return placed;
-  arithmetic_.Copy(incoming.place.data(), frame.payload.data(), incoming.place.size());
+  arithmetic_.Copy(incoming.place.data(), data->payload.data(), incoming.place.size());
   TakeData(from, incoming);
-  return ok;
-}
-
-// ---- Reports of members.
-
-// The acknowledgement also counts answers that the member did not take, because their piece has
-// moved in a view that is not here yet. So the news waits for that view, in which the piece no
-// longer belongs to this shard.
-void Shard::OnAck(Slot from, const wire::Progress& ack, Time now) {
-  SetTime(now);
-  if (from >= members_.size()) return;
-  if (postponed_.MustWait(from, ack.epoch)) {
-    return postponed_.Add(from, wire::FrameKind::kAck, ack.epoch, {.number = ack.count});
-  }
-  members_.NoteEpoch(from, ack.epoch);
-  reports_.TakeAck(from, ack.count);
-}
-
-void Shard::OnHave(Slot from, uint64_t epoch, const std::vector<wire::HeldPiece>& pieces) {
-  if (from >= members_.size()) return;
-  if (!postponed_.MustWait(from, epoch)) return reports_.TakeHave(from, epoch, pieces);
-  postponed_.Add(from, wire::FrameKind::kHave, epoch, {.pieces = pieces});
-}
-
-void Shard::OnResync(Slot from, uint64_t epoch) {
-  if (from >= members_.size()) return;
-  if (postponed_.MustWait(from, epoch)) {
-    return postponed_.Add(from, wire::FrameKind::kResync, epoch, {});
-  }
-  reports_.TakeResync(from, epoch);
-  review_.ReviewRetired();
-}
-
-Status Shard::OnProcessSet(Slot from, const wire::Progress& number, ConstByteSpan bitmap) {
-  if (from >= members_.size()) return Status::Ok();
-  if (!postponed_.MustWait(from, number.epoch)) return sets_.Tell(from, number.count, bitmap);
-  postponed_.Add(from, wire::FrameKind::kProcessSet, number.epoch,
-                 {.number = number.count, .bitmap = {bitmap.begin(), bitmap.end()}});
   return Status::Ok();
 }
 
-void Shard::OnJoined(Slot from, const wire::Progress& number, ConstByteSpan bitmap) {
-  if (from >= members_.size()) return;
-  if (!postponed_.MustWait(from, number.epoch)) {
-    return reports_.TakeJoined(from, number.count, bitmap);
+// ---- Other frames.
+
+// A frame other than pushes, verdicts and acks is judged by the time of the last of these.
+Status Shard::OnFrame(Slot from, wire::Frame frame, Time now) {
+  if (const auto* abort = std::get_if<wire::Abort>(&frame)) {
+    Status checked = CheckSender(from, abort->push);
+    if (!checked.ok()) return checked;
   }
-  postponed_.Add(from, wire::FrameKind::kJoined, number.epoch,
-                 {.number = number.count, .bitmap = {bitmap.begin(), bitmap.end()}});
+  const auto* ack = std::get_if<wire::Ack>(&frame);
+  if (ack != nullptr) SetTime(now);
+  if (from >= members_.size()) return Status::Ok();
+  // An ack also counts answers that the member did not take, because their piece has moved in a
+  // view that is not here yet. So the news waits for that view, in which the piece no longer
+  // belongs to this shard.
+  if (postponed_.MustWait(from, wire::EpochOf(frame))) {
+    postponed_.Add(from, std::move(frame));
+    return postponed_.Check(from);
+  }
+  if (ack != nullptr) members_.NoteEpoch(from, ack->epoch);
+  Status taken = Take(from, frame);
+  if (std::holds_alternative<wire::Resync>(frame)) review_.ReviewRetired();
+  return taken;
 }
 
-Status Shard::OnAbort(Slot from, const wire::DataHeader& push, const std::string& why) {
-  Status checked = CheckSender(from, push);
-  if (!checked.ok()) return checked;
-  if (postponed_.MustWait(from, push.epoch)) {
-    postponed_.Add(from, wire::FrameKind::kAbort, push.epoch, {.header = push, .text = why});
-    return checked;
+// The view of the frame is here.
+struct Shard::Taker {
+  Status operator()(const wire::Abort& abort) const {
+    shard.reports_.TakeAck(from, abort.push.count);
+    return shard.contributions_.TakeAbort(from, abort.push, abort.why, shard.now_);
   }
-  reports_.TakeAck(from, push.count);
-  return contributions_.TakeAbort(from, push, why, now_);
+  Status operator()(const wire::Have& have) const {
+    shard.reports_.TakeHave(from, have.epoch, have.pieces);
+    return Status::Ok();
+  }
+  Status operator()(const wire::Resync& resync) const {
+    shard.reports_.TakeResync(from, resync.epoch);
+    return Status::Ok();
+  }
+  Status operator()(const wire::Ack& ack) const {
+    shard.reports_.TakeAck(from, ack.count);
+    return Status::Ok();
+  }
+  Status operator()(const wire::ProcessSet& set) const {
+    return shard.sets_.Tell(from, set.number, set.bitmap);
+  }
+  Status operator()(const wire::Joined& joined) const {
+    shard.reports_.TakeJoined(from, joined.number, joined.bitmap);
+    return Status::Ok();
+  }
+  Status operator()(const wire::Want&) const { return ForWorkers(); }
+  Status operator()(const wire::Stable&) const { return ForWorkers(); }
+  static Status ForWorkers() { return {StatusCode::kProtocol, "a frame for workers"}; }
+
+  Shard& shard;
+  const Slot from;
+};
+
+Status Shard::Take(Slot from, const wire::Frame& frame) {
+  return std::visit(Taker{*this, from}, frame);
 }
 
 std::optional<Time> Shard::NextTick() {

@@ -19,7 +19,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "src/base/buffer_pool.h"
@@ -37,7 +36,7 @@
 namespace byteps::protocol {
 
 // No I/O, no clock, no thread: one driver calls it, from one thread. Payloads are received straight
-// into the places that OnPushHeader returns. Buffers of `pool` must not outlive the shard.
+// into the places that OnDataHeader returns. Buffers of `pool` must not outlive the shard.
 class Shard {
  public:
   Shard(const ShardOptions& options, BufferPool& pool, Arithmetic& arithmetic, ShardDriver& driver);
@@ -53,37 +52,17 @@ class Shard {
   // miss rounds of its tensor (results of allgather differ in length). A round that began ends
   // before the next one. A frame that belongs to a newer view is postponed, and so are the frames
   // behind it. kProtocol: a correct worker of this view never sends this. kExhausted: twice too
-  // many rounds are open, or see CheckPostponed. The caller closes the connection on both errors.
-  Result<ByteSpan> OnPushHeader(Slot from, const wire::DataHeader& header, size_t payload_bytes,
-                                Time now);
-  Result<ByteSpan> OnVerdictHeader(Slot from, const wire::DataHeader& header, size_t payload_bytes,
-                                   Time now);
+  // many rounds are open, or too much of `from` waits for a view. The caller closes the connection
+  // on both errors. REQUIRES: `kind` is kPush or kVerdict.
+  Result<ByteSpan> OnDataHeader(Slot from, wire::FrameKind kind, const wire::DataHeader& header,
+                                size_t payload_bytes, Time now);
   // Takes the last push or verdict of `from`, because its payload is complete.
   void OnPayload(Slot from);
-  // Must be called after each other frame. kExhausted: too much of `from` waits for a view. The
-  // caller then closes the connection; on its next connection the member says everything again.
-  Status CheckPostponed(Slot from) const;
-  // Notes that `from`, which is in the view of `epoch`, has all answers up to number `count`.
-  void OnAck(Slot from, const wire::Progress& ack, Time now);
-  // Notes that `from` holds these verdicts, and that all members do.
-  void OnHave(Slot from, uint64_t epoch, const std::vector<wire::HeldPiece>& pieces);
-  // Notes that `from` has said all it holds of pieces that this shard owns since `epoch` or
-  // earlier.
-  void OnResync(Slot from, uint64_t epoch);
-  // Takes the ranks of a process set, before the first push for the set on this connection. Set 0
-  // is all ranks; it is never told. An empty bitmap: `from` has removed the set, and pushes nothing
-  // more for it. The shard forgets a set that no member needs. A member that needs the set later
-  // tells it first, as on any connection. kProtocol: another member has told of other ranks. The
-  // caller then closes the connection.
-  Status OnProcessSet(Slot from, const wire::Progress& number, ConstByteSpan bitmap);
-  // Notes that `from` has no operation open and takes no part in rounds until its join with this
-  // number, from 1, is over. `bitmap`: its ranks that have joined; empty: all of them.
-  void OnJoined(Slot from, const wire::Progress& number, ConstByteSpan bitmap = {});
-  // Takes the request of `from` that the round ends in an error. `push`: the header of the push
-  // that the request replaces. The request opens the round if there is none, counts as a push, and
-  // is answered. kProtocol, kExhausted: as for a push. The caller closes the connection on both
-  // errors.
-  Status OnAbort(Slot from, const wire::DataHeader& push, const std::string& why);
+  // Takes any other frame of `from`, or postpones it if its view is not here yet. kProtocol: a
+  // correct worker of this view never sends this. kExhausted: too many rounds are open, or too much
+  // of `from` waits for a view; on its next connection the member says everything again. The caller
+  // closes the connection on both errors.
+  Status OnFrame(Slot from, wire::Frame frame, Time now);
   // Takes note that the connection is gone, or that another one takes its place. Drops a
   // contribution that was not complete. Answers count from 1 again.
   void OnLost(Slot from);
@@ -108,12 +87,12 @@ class Shard {
   size_t process_sets() const { return sets_.size(); }
 
  private:
+  struct Taker;
   void SetTime(Time now);
-  Result<ByteSpan> OnData(Slot from, wire::FrameKind kind, const wire::DataHeader& header,
-                          size_t payload_bytes, Time now);
   Status CheckSender(Slot from, const wire::DataHeader& header) const;
   Status Place(Slot from, wire::FrameKind kind, Incoming& incoming);
   void TakeData(Slot from, const Incoming& incoming);
+  Status Take(Slot from, const wire::Frame& frame);
   void Replay(Slot from);
   Status TakePostponed(Slot from, const PostponedFrame& frame);
 

@@ -2,11 +2,8 @@
 // network, or a test with a list.
 #pragma once
 
-#include <vector>
-
-#include "src/base/buffer_pool.h"
 #include "src/base/types.h"
-#include "src/wire/data.h"
+#include "src/wire/frame.h"
 
 namespace byteps::protocol {
 
@@ -14,13 +11,10 @@ namespace byteps::protocol {
 class ShardDriver {
  public:
   virtual ~ShardDriver() = default;
-  // Sends a verdict; `payload` lives as long as `keep`.
-  virtual void SendAnswer(Slot to, const wire::DataHeader& header, ConstByteSpan payload,
-                          BufferRef keep) = 0;
-  // Names pieces that the shard waits for. They pass the receiver's credit.
-  virtual void SendWant(Slot to, const std::vector<wire::PieceRef>& pieces) = 0;
-  // Tells `to` that every member has the verdicts of all its answers up to this number.
-  virtual void SendStable(Slot to, const wire::Progress& stable) = 0;
+  // Sends an answer.
+  virtual void SendData(Slot to, wire::DataFrame frame) = 0;
+  // Sends a want or a stable frame.
+  virtual void Send(Slot to, const wire::Frame& frame) = 0;
 };
 
 }  // namespace byteps::protocol

@@ -11,6 +11,12 @@
 
 namespace byteps::protocol {
 
+// Lets the shard take a frame that it must not refuse.
+inline void Say(Shard& shard, Slot from, const wire::Frame& frame, Time now = kStart) {
+  Status taken = shard.OnFrame(from, frame, now);
+  EXPECT_TRUE(taken.ok()) << taken.message();
+}
+
 class ShardTest : public testing::Test {
  protected:
   explicit ShardTest(uint32_t workers = 2) : view(ViewFor(workers, 1)) { shard.OnView(view, 0); }
@@ -36,7 +42,7 @@ class ShardTest : public testing::Test {
   }
 
   Result<ByteSpan> Begin(Slot from, const wire::DataHeader& header, size_t bytes) {
-    return shard.OnPushHeader(from, header, bytes, now);
+    return shard.OnDataHeader(from, wire::FrameKind::kPush, header, bytes, now);
   }
 
   // Pushes a whole contribution. Returns true if the shard took it.

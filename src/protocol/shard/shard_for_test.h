@@ -19,19 +19,16 @@ inline Status ErrorIn(const SentAnswer& answer) {
 
 class RecordingShardDriver final : public ShardDriver {
  public:
-  void SendAnswer(Slot to, const wire::DataHeader& header, ConstByteSpan payload,
-                  BufferRef) override {
+  void SendData(Slot to, wire::DataFrame frame) override {
     ++answer_count;
     if (!record) return;
-    const auto* text = reinterpret_cast<const char*>(payload.data());
-    std::string whole(text, payload.size());
-    answers.push_back({to, header, whole.substr(header.receipt)});  // without the receipt
+    const auto* text = reinterpret_cast<const char*>(frame.payload.data());
+    std::string whole(text, frame.payload.size());
+    answers.push_back({to, frame.header, whole.substr(frame.header.receipt)});  // no receipt
   }
-  void SendWant(Slot to, const std::vector<wire::PieceRef>& pieces) override {
-    wants.emplace_back(to, pieces);
-  }
-  void SendStable(Slot to, const wire::Progress& told) override {
-    stable.emplace_back(to, told.count);
+  void Send(Slot to, const wire::Frame& frame) override {
+    if (const auto* want = std::get_if<wire::Want>(&frame)) wants.emplace_back(to, want->pieces);
+    if (const auto* told = std::get_if<wire::Stable>(&frame)) stable.emplace_back(to, told->count);
   }
 
   bool record = true;

@@ -65,7 +65,7 @@ class Play {
     Slot slot = what / 16 % (kWorkers + 1);
     switch (what % 16) {
       default: return Push(slot);
-      case 10: return shard_.OnAck(slot, {numbers_.Next(), numbers_.Next() % 4U}, now_);
+      case 10: return Say(slot, wire::Ack{numbers_.Next(), numbers_.Next() % 4U});
       case 11: receiving_.erase(slot); return shard_.OnLost(slot);
       case 12:
         if (numbers_.Next() % 8 == 0) ChangeView(slot);
@@ -100,15 +100,14 @@ class Play {
     uint64_t epoch = numbers_.Next() % 4U + 1;
     wire::PieceRef ref{numbers_.Next() % 4U, 0, 1 + numbers_.Next() % 4U};
     switch (numbers_.Next() % 5) {
-      case 0: return shard_.OnHave(slot, epoch, {{ref, numbers_.Next() % 2U}});
-      case 1: return shard_.OnResync(slot, epoch);
-      case 2: return shard_.OnJoined(slot, {1 + numbers_.Next() % 2U, epoch});
+      case 0: return Say(slot, wire::Have{epoch, {{ref, numbers_.Next() % 2U}}});
+      case 1: return Say(slot, wire::Resync{epoch});
+      case 2: return Say(slot, wire::Joined{1 + numbers_.Next() % 2U, epoch, {}});
       case 3: {
-        std::byte bitmap[1] = {static_cast<std::byte>(numbers_.Next())};
-        size_t bytes = bitmap[0] == std::byte{0} ? 0 : 1;
-        static_cast<void>(shard_.OnProcessSet(slot, {numbers_.Next() % 4U, epoch},
-                                              ConstByteSpan(bitmap).first(bytes)));
-        return;
+        auto bits = static_cast<std::byte>(numbers_.Next());
+        size_t bytes = bits == std::byte{0} ? 0 : 1;
+        return Say(slot, wire::ProcessSet{numbers_.Next() % 4U, epoch,
+                                          std::vector<std::byte>(bytes, bits)});
       }
       default: break;
     }
@@ -117,7 +116,11 @@ class Play {
     push.epoch = epoch;
     push.generation = 1;
     push.status = StatusCode::kDeadlineExceeded;
-    static_cast<void>(shard_.OnAbort(slot, push, "too late"));
+    Say(slot, wire::Abort{push, "too late"});
+  }
+
+  void Say(Slot slot, wire::Frame frame) {
+    static_cast<void>(shard_.OnFrame(slot, std::move(frame), now_));
   }
 
   struct Incoming {
@@ -184,8 +187,7 @@ class Play {
     auto frame = verdict ? wire::FrameKind::kVerdict : wire::FrameKind::kPush;
     auto decoded = wire::DecodeDataHeader(frame, encoded, payload);
     if (!decoded.ok()) return;
-    Result<ByteSpan> place = verdict ? shard_.OnVerdictHeader(slot, decoded.value(), payload, now_)
-                                     : shard_.OnPushHeader(slot, decoded.value(), payload, now_);
+    Result<ByteSpan> place = shard_.OnDataHeader(slot, frame, decoded.value(), payload, now_);
     if (place.ok()) {
       if (place->size() != payload) std::abort();
       bool error = decoded->status != StatusCode::kOk;

@@ -65,7 +65,7 @@ TEST_F(ShardTest, OpenRoundsAreBounded) {
   for (TensorId tensor = 0; tensor < 8; ++tensor) EXPECT_TRUE(Sum(0, tensor, 2, "\x01"));
   EXPECT_EQ(shard.open_rounds(), 8u);
   EXPECT_EQ(Begin(0, Header(8, 2, 1, Combine::kSum), 1).status().code(), StatusCode::kExhausted);
-  shard.OnAck(1, {9, 1}, now);
+  Say(shard, 1, wire::Ack{9, 1}, now);
   EXPECT_EQ(shard.open_rounds(), 4u);
 }
 
@@ -86,7 +86,8 @@ TEST(ShardMemoryTest, AnOperationThatFindsNoMemoryEndsInAnErrorOnEveryRank) {
     header.dtype = DataType::kUint8;
     header.piece_bytes = header.want_bytes = bytes;
     header.count = acknowledged;
-    Result<ByteSpan> place = shard.OnPushHeader(from, header, bytes, kStart);
+    Result<ByteSpan> place =
+        shard.OnDataHeader(from, wire::FrameKind::kPush, header, bytes, kStart);
     ASSERT_TRUE(place.ok()) << place.status().ToString();
     ASSERT_EQ(place.value().size(), bytes);
     std::fill(place.value().begin(), place.value().end(), std::byte{1});
@@ -105,13 +106,12 @@ TEST(ShardMemoryTest, AnOperationThatFindsNoMemoryEndsInAnErrorOnEveryRank) {
   push(1, 1, 1024, 1);
   ASSERT_EQ(driver.answers.size(), 4u) << "what it had room for goes on";
   EXPECT_EQ(driver.answers.back().header.status, StatusCode::kOk);
-  for (Slot slot : {0u, 1u}) shard.OnAck(slot, {2, 1}, kStart);
+  for (Slot slot : {0u, 1u}) Say(shard, slot, wire::Ack{2, 1});
   EXPECT_EQ(pool.bytes_in_use(), 0u);
 }
 
 // Frames come without end for a view that never comes.
 TEST(ShardHeldTest, WhatWaitsForAViewIsBounded) {
-  using Say = std::function<Status(Shard&)>;
   const uint64_t never = uint64_t{1} << 60;
   wire::DataHeader header;
   header.ref = {1, 0, 1};
@@ -119,23 +119,23 @@ TEST(ShardHeldTest, WhatWaitsForAViewIsBounded) {
   header.generation = 1;
   header.dtype = DataType::kUint8;
   header.piece_bytes = header.want_bytes = 1000;
-  auto data = [&](bool verdict, Shard& shard) {
-    Result<ByteSpan> place = verdict ? shard.OnVerdictHeader(0, header, 1000, kStart)
-                                     : shard.OnPushHeader(0, header, 1000, kStart);
+  auto send = [&](wire::FrameKind kind, Shard& shard) {
+    Result<ByteSpan> place = shard.OnDataHeader(0, kind, header, 1000, kStart);
     if (place.ok()) shard.OnPayload(0);
     return place.status();
   };
-  const std::byte bitmap[1] = {std::byte{1}};
-  std::vector<Say> ways = {
-      [&](Shard& shard) { return data(false, shard); },
-      [&](Shard& shard) { return data(true, shard); },
-      [&](Shard& shard) { return shard.OnAck(0, {1, never}, kStart), Status::Ok(); },
-      [&](Shard& shard) { return shard.OnHave(0, never, {{{1, 0, 1}, 0}}), Status::Ok(); },
-      [&](Shard& shard) { return shard.OnResync(0, never), Status::Ok(); },
-      [&](Shard& shard) { return shard.OnJoined(0, {1, never}), Status::Ok(); },
-      [&](Shard& shard) { return shard.OnAbort(0, header, "late"); },
-      [&](Shard& shard) { return shard.OnProcessSet(0, {1, never}, bitmap); },
+  std::vector<std::function<Status(Shard&)>> ways = {
+      [&](Shard& shard) { return send(wire::FrameKind::kPush, shard); },
+      [&](Shard& shard) { return send(wire::FrameKind::kVerdict, shard); },
   };
+  const std::vector<wire::Frame> others = {
+      wire::Ack{1, never},         wire::Have{never, {{{1, 0, 1}, 0}}},
+      wire::Resync{never},         wire::Joined{1, never, {}},
+      wire::Abort{header, "late"}, wire::ProcessSet{1, never, {std::byte{1}}},
+  };
+  for (const wire::Frame& frame : others) {
+    ways.emplace_back([&](Shard& shard) { return shard.OnFrame(0, frame, kStart); });
+  }
   for (size_t way = 0; way < ways.size(); ++way) {
     BufferPool pool;
     KernelArithmetic arithmetic;
@@ -144,16 +144,19 @@ TEST(ShardHeldTest, WhatWaitsForAViewIsBounded) {
     shard.OnView(ViewFor(2, 1), 0);
     Status said;
     int frames = 0;
-    for (; said.ok() && frames < 1000; ++frames) {
-      said = ways[way](shard);
-      if (said.ok()) said = shard.CheckPostponed(0);
-    }
+    for (; said.ok() && frames < 1000; ++frames) said = ways[way](shard);
     EXPECT_EQ(said.code(), StatusCode::kExhausted) << "way " << way;
     EXPECT_GT(frames, 10) << "way " << way;
-    EXPECT_TRUE(shard.CheckPostponed(1).ok());
+    EXPECT_TRUE(shard.OnFrame(1, wire::Resync{never}, kStart).ok()) << "another connection";
     shard.OnLost(0);
     EXPECT_EQ(pool.bytes_in_use(), 0u);
-    EXPECT_TRUE(shard.CheckPostponed(0).ok());
+    EXPECT_TRUE(shard.OnFrame(0, wire::Resync{never}, kStart).ok()) << "a new connection";
+  }
+}
+
+TEST_F(ShardTest, FramesForWorkersAreRefused) {
+  for (const wire::Frame& frame : {wire::Frame(wire::Want()), wire::Frame(wire::Stable{1, 1})}) {
+    EXPECT_EQ(shard.OnFrame(0, frame, now).code(), StatusCode::kProtocol);
   }
 }
 

@@ -85,14 +85,8 @@ class DivisorMistake final : public MistakenArithmetic {
 class MistakenDriver : public ShardDriver {
  public:
   explicit MistakenDriver(ShardDriver& right) : right_(right) {}
-  void SendAnswer(Slot to, const wire::DataHeader& header, ConstByteSpan payload,
-                  BufferRef keep) override {
-    right_.SendAnswer(to, header, payload, std::move(keep));
-  }
-  void SendWant(Slot to, const std::vector<wire::PieceRef>& pieces) override {
-    right_.SendWant(to, pieces);
-  }
-  void SendStable(Slot to, const wire::Progress& stable) override { right_.SendStable(to, stable); }
+  void SendData(Slot to, wire::DataFrame frame) override { right_.SendData(to, std::move(frame)); }
+  void Send(Slot to, const wire::Frame& frame) override { right_.Send(to, frame); }
 
  protected:
   ShardDriver& right_;
@@ -101,10 +95,9 @@ class MistakenDriver : public ShardDriver {
 class AnswerTwiceMistake final : public MistakenDriver {
  public:
   using MistakenDriver::MistakenDriver;
-  void SendAnswer(Slot to, const wire::DataHeader& header, ConstByteSpan payload,
-                  BufferRef keep) override {
-    right_.SendAnswer(to, header, payload, keep);
-    right_.SendAnswer(to, header, payload, std::move(keep));
+  void SendData(Slot to, wire::DataFrame frame) override {
+    right_.SendData(to, frame);
+    right_.SendData(to, std::move(frame));
   }
 };
 
@@ -112,11 +105,11 @@ class AnswerTwiceMistake final : public MistakenDriver {
 class ForgetOneMistake final : public MistakenDriver {
  public:
   using MistakenDriver::MistakenDriver;
-  void SendAnswer(Slot to, const wire::DataHeader& header, ConstByteSpan payload,
-                  BufferRef keep) override {
-    bool first = std::exchange(last_, header.ref) != header.ref;
-    if (first && header.ref.round % 3 == 0) return;
-    right_.SendAnswer(to, header, payload, std::move(keep));
+  void SendData(Slot to, wire::DataFrame frame) override {
+    const wire::PieceRef& ref = frame.header.ref;
+    bool first = std::exchange(last_, ref) != ref;
+    if (first && ref.round % 3 == 0) return;
+    right_.SendData(to, std::move(frame));
   }
 
  private:
@@ -126,7 +119,9 @@ class ForgetOneMistake final : public MistakenDriver {
 class NeverAskMistake final : public MistakenDriver {
  public:
   using MistakenDriver::MistakenDriver;
-  void SendWant(Slot, const std::vector<wire::PieceRef>&) override {}
+  void Send(Slot to, const wire::Frame& frame) override {
+    if (!std::holds_alternative<wire::Want>(frame)) right_.Send(to, frame);
+  }
 };
 
 // ---- Mistakes of the rules.

@@ -113,9 +113,9 @@ TEST_F(ShardTest, ARepeatAnsweredTwiceIsOneHolder) {
   EXPECT_TRUE(Sum(0, 7, 1, "\x01"));
   EXPECT_TRUE(Sum(1, 7, 1, "\x02"));
   EXPECT_TRUE(Sum(0, 7, 1, "\x01"));
-  shard.OnAck(0, {2, 1}, now);  // both answers to worker 0; worker 1 may still lack it
+  Say(shard, 0, wire::Ack{2, 1}, now);  // both answers to worker 0; worker 1 may still lack it
   EXPECT_EQ(shard.unstable_verdicts(), 1u);
-  shard.OnAck(1, {1, 1}, now);
+  Say(shard, 1, wire::Ack{1, 1}, now);
   EXPECT_EQ(shard.unstable_verdicts(), 0u);
   EXPECT_EQ(pool.bytes_in_use(), 0u);
 }
@@ -124,8 +124,8 @@ TEST_F(ShardTest, AcknowledgementsFreeTheVerdict) {
   EXPECT_TRUE(Sum(0, 7, 1, "\x01"));
   EXPECT_TRUE(Sum(1, 7, 1, "\x02"));
   EXPECT_EQ(shard.unstable_verdicts(), 1u);
-  shard.OnAck(0, {99, 1}, now);  // more than was ever sent counts as all
-  shard.OnAck(1, {1, 1}, now);
+  Say(shard, 0, wire::Ack{99, 1}, now);  // more than was ever sent counts as all
+  Say(shard, 1, wire::Ack{1, 1}, now);
   EXPECT_EQ(shard.unstable_verdicts(), 0u);
   EXPECT_EQ(pool.bytes_in_use(), 0u);
 }
@@ -134,8 +134,8 @@ TEST_F(ShardTest, NewsOfStabilityWaitsAWhileFromItsEvent) {
   EXPECT_TRUE(Sum(0, 7, 1, "\x01"));
   EXPECT_TRUE(Sum(1, 7, 1, "\x02"));
   now = kStart + seconds(1);
-  shard.OnAck(0, {1, 1}, now);
-  shard.OnAck(1, {1, 1}, now);
+  Say(shard, 0, wire::Ack{1, 1}, now);
+  Say(shard, 1, wire::Ack{1, 1}, now);
   EXPECT_EQ(shard.NextTick(), now + ShardOptions().stable_after);
 }
 
@@ -206,7 +206,7 @@ TEST_F(ShardTest, WhoHasLeftEndsRoundsItDidNotJoin) {
   EXPECT_TRUE(Sum(0, 8, 1, "\x01"));  // each later round ends at once, too
   ASSERT_EQ(driver.answers.size(), 2u);
   EXPECT_EQ(driver.answers[1].header.status, StatusCode::kPeerLost);
-  shard.OnAck(0, {2, 1}, now);
+  Say(shard, 0, wire::Ack{2, 1}, now);
   EXPECT_EQ(shard.unstable_verdicts(), 0u) << "who has left need not hold it";
 }
 
@@ -217,7 +217,7 @@ TEST_F(ShardTest, WhoHasLeftStillCountsWhereItPushed) {
   ASSERT_EQ(driver.answers.size(), 1u);
   EXPECT_EQ(driver.answers[0].to, 0u);
   EXPECT_EQ(driver.answers[0].bytes, "\x03");
-  shard.OnAck(0, {1, 1}, now);
+  Say(shard, 0, wire::Ack{1, 1}, now);
   EXPECT_EQ(shard.unstable_verdicts(), 0u);
 }
 

@@ -52,7 +52,7 @@ void Wants::Tick(Time now) {
     for (size_t at = 0; at < wanted.size(); at += wire::kWantCountMax) {
       auto first = wanted.begin() + static_cast<ptrdiff_t>(at);
       size_t count = std::min(wire::kWantCountMax, wanted.size() - at);
-      driver_.SendWant(slot, {first, first + static_cast<ptrdiff_t>(count)});
+      driver_.Send(slot, wire::Want{{first, first + static_cast<ptrdiff_t>(count)}});
     }
   }
 }

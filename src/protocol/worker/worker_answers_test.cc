@@ -35,7 +35,7 @@ TEST_F(WorkerAnswersTest, WantsPassTheCredit) {
   Declared("a", 7);
   Declared("b", 8);
   ASSERT_EQ(driver.pushes.size(), 1u);
-  worker->OnWant(0, {{8, 0, wire::RoundOf(1, 0)}});
+  worker->OnFrame(0, wire::Want{{{8, 0, wire::RoundOf(1, 0)}}});
   ASSERT_EQ(driver.pushes.size(), 2u);
   EXPECT_EQ(driver.pushes[1].header.ref.tensor, 8u);
 }
@@ -46,13 +46,13 @@ TEST_F(WorkerAnswersTest, EarlyWantsAreKept) {
   Start(2, 1, 1);
   std::string a(64, 'a');
   std::string b(64, 'b');
-  worker->OnWant(0, {{8, 0, wire::RoundOf(1, 0)}});
+  worker->OnFrame(0, wire::Want{{{8, 0, wire::RoundOf(1, 0)}}});
   ASSERT_TRUE(worker->Submit(InPlace(1, "a", a)).ok());
   Declared("a", 7);
   ASSERT_TRUE(worker->Submit(InPlace(2, "b", b)).ok());
   Declared("b", 8);
   ASSERT_EQ(driver.pushes.size(), 2u) << "wanted before it was declared";
-  worker->OnWant(0, {{8, 0, wire::RoundOf(2, 0)}});
+  worker->OnFrame(0, wire::Want{{{8, 0, wire::RoundOf(2, 0)}}});
   EXPECT_TRUE(Answer(driver.pushes[1], b));
   ASSERT_TRUE(worker->Submit(InPlace(3, "b", b)).ok());
   ASSERT_EQ(driver.pushes.size(), 3u) << "wanted before its round began";

@@ -64,7 +64,8 @@ class Play {
                                          StatusCode::kMismatch,
                                          "no",
                                          {AnyUse()}});
-      case 3: return worker_->OnWant(Next() % 3U, {{tensor, Next() % 4U, Next() % 4U}});
+      case 3:
+        return worker_->OnFrame(Next() % 3U, wire::Want{{{tensor, Next() % 4U, Next() % 4U}}});
       case 4:
         now_ += milliseconds(1);
         if (worker_->NextTick().has_value() && *worker_->NextTick() <= now_) worker_->OnTick(now_);
@@ -88,7 +89,7 @@ class Play {
     switch (what % 8) {
       case 0: receiving_.erase(shard); return worker_->OnShardDown(shard);
       case 1: receiving_.erase(shard); return worker_->OnShardUp(shard);
-      case 2: return worker_->OnStable(shard, {Next(), Next() % 4U});
+      case 2: return worker_->OnFrame(shard, wire::Stable{Next(), Next() % 4U});
       case 3:
         if (what < 64) return worker_->Abort(Next(), "too late");
         if (what < 192) {
@@ -103,7 +104,7 @@ class Play {
                                             : "");
       case 6:
         if (Next() % 2 == 0) return worker_->OnUnbegun({AnyUse(), {AnyUse(), AnyUse()}});
-        return worker_->OnForgotten({{tensor}, {{name, Next() % 2U, Next() % 3U}}});
+        return worker_->OnForgotten({{Next() % 8U}, {{AnyUse().name, Next() % 2U, Next() % 3U}}});
       default:
         receiving_.erase(shard);
         worker_->OnShardDown(shard);

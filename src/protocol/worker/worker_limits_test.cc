@@ -87,7 +87,7 @@ class WorkerLimitsTest : public testing::Test {
 // The credit is one piece, so a piece that leaves beyond it is wanted.
 TEST_F(WorkerLimitsTest, EachDeclarationTakesTheWantsOfItsTensor) {
   Start(1);
-  worker->OnWant(0, {FirstPieceOf(9), FirstPieceOf(7), FirstPieceOf(9)});
+  worker->OnFrame(0, wire::Want{{FirstPieceOf(9), FirstPieceOf(7), FirstPieceOf(9)}});
   for (OperationId id = 6; id <= 9; ++id) {
     ASSERT_TRUE(Submit(id, "w" + std::to_string(id)).ok());
   }
@@ -100,14 +100,14 @@ TEST_F(WorkerLimitsTest, WantsOfUnknownTensorsAreBoundedAndMakeRoomAgain) {
   std::vector<wire::PieceRef> wants;
   for (uint32_t i = 0; i < kUnknownWantsMax; ++i) wants.push_back(FirstPieceOf(100 + i));
   wants.push_back(FirstPieceOf(8));
-  worker->OnWant(0, wants);
+  worker->OnFrame(0, wire::Want{wants});
   for (OperationId id : {6, 8, 100}) ASSERT_TRUE(Submit(id, "w" + std::to_string(id)).ok());
   Declared("w6", 6);
   Declared("w8", 8);
   EXPECT_EQ(Pushed(), (std::vector<TensorId>{6})) << "there was no room for that want";
   Declared("w100", 100);
   EXPECT_EQ(Pushed(), (std::vector<TensorId>{6, 100}));
-  worker->OnWant(0, {FirstPieceOf(9)});
+  worker->OnFrame(0, wire::Want{{FirstPieceOf(9)}});
   ASSERT_TRUE(Submit(9, "w9").ok());
   Declared("w9", 9);
   EXPECT_EQ(Pushed(), (std::vector<TensorId>{6, 100, 9})) << "there is room again";

@@ -1,5 +1,3 @@
-#include "src/protocol/worker/worker.h"
-
 #include <gtest/gtest.h>
 
 #include "src/protocol/worker/started_worker_for_test.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/runtime/frames.h"
 #include "src/runtime/loop_thread.h"
 
 namespace byteps::runtime {
@@ -20,90 +19,33 @@ struct ShardThread::Link final : transport::FrameReceiver {
   Link(ShardThread& owner, Slot worker, std::unique_ptr<transport::Connection> bound)
       : shard(owner), slot(worker), connection(std::move(bound)) {}
 
+  bool ReceivesData() const {
+    return incoming == wire::FrameKind::kPush || incoming == wire::FrameKind::kVerdict;
+  }
+
   Result<ByteSpan> OnHeader(uint8_t kind, ConstByteSpan bytes, size_t payload_bytes) override {
     incoming = static_cast<wire::FrameKind>(kind);
-    switch (incoming) {
-      case wire::FrameKind::kPush:
-      case wire::FrameKind::kVerdict: return OnData(bytes, payload_bytes);
-      case wire::FrameKind::kAck:
-      case wire::FrameKind::kResync:
-        if (payload_bytes == 0) return OnNumber(bytes);
-        break;
-      case wire::FrameKind::kHave:
-        if (payload_bytes > wire::kWantCountMax * wire::kHeldPieceBytes) break;
-        return Collect(bytes, payload_bytes);
-      case wire::FrameKind::kAbort: return CollectAbort(bytes, payload_bytes);
-      case wire::FrameKind::kJoined:
-      case wire::FrameKind::kProcessSet: {
-        if (payload_bytes > wire::kProcessSetBytesMax) break;
-        Result<wire::Progress> number = wire::DecodeProgress(bytes);
-        if (!number.ok()) return number.status();
-        process_set = number.value();
-        payload.resize(payload_bytes);
-        return ByteSpan(payload);
-      }
-      default: break;
-    }
-    return Status(StatusCode::kProtocol, "frame " + std::to_string(kind) + " for a shard");
-  }
-
-  Result<ByteSpan> OnData(ConstByteSpan bytes, size_t payload_bytes) {
+    if (!ReceivesData()) return others.Begin(incoming, bytes, payload_bytes);
     Result<wire::DataHeader> header = wire::DecodeDataHeader(incoming, bytes, payload_bytes);
     if (!header.ok()) return header.status();
-    Time now = shard.loop_->EventTime();
-    return incoming == wire::FrameKind::kPush
-               ? shard.machine_.OnPushHeader(slot, header.value(), payload_bytes, now)
-               : shard.machine_.OnVerdictHeader(slot, header.value(), payload_bytes, now);
-  }
-
-  Result<ByteSpan> OnNumber(ConstByteSpan bytes) {
-    if (incoming != wire::FrameKind::kResync) {
-      Result<wire::Progress> progress = wire::DecodeProgress(bytes);
-      if (!progress.ok()) return progress.status();
-      shard.machine_.OnAck(slot, progress.value(), shard.loop_->EventTime());
-      return ByteSpan();
-    }
-    Result<uint64_t> number = wire::DecodeNumber(bytes);
-    if (!number.ok()) return number.status();
-    shard.machine_.OnResync(slot, number.value());
-    return ByteSpan();
-  }
-
-  // Receives the whole payload of a held or abort frame, because decoding needs all of it.
-  Result<ByteSpan> Collect(ConstByteSpan bytes, size_t payload_bytes) {
-    Result<uint64_t> number = wire::DecodeNumber(bytes);
-    if (!number.ok()) return number.status();
-    epoch = number.value();
-    payload.resize(payload_bytes);
-    return ByteSpan(payload);
-  }
-
-  Result<ByteSpan> CollectAbort(ConstByteSpan bytes, size_t payload_bytes) {
-    Result<wire::DataHeader> header = wire::DecodeDataHeader(incoming, bytes, payload_bytes);
-    if (!header.ok()) return header.status();
-    abort = header.value();
-    payload.resize(payload_bytes);
-    return ByteSpan(payload);
+    return shard.machine_.OnDataHeader(slot, incoming, header.value(), payload_bytes,
+                                       shard.loop_->EventTime());
   }
 
   void OnFrame() override {
-    bool data = incoming == wire::FrameKind::kPush || incoming == wire::FrameKind::kVerdict;
-    if (data) shard.machine_.OnPayload(slot);
-    Status sound;
-    if (incoming == wire::FrameKind::kHave) {
-      sound = wire::DecodeHeldPieces(payload, held);
-      if (sound.ok()) shard.machine_.OnHave(slot, epoch, held);
-    }
-    if (incoming == wire::FrameKind::kAbort) {
-      const auto* text = reinterpret_cast<const char*>(payload.data());
-      sound = shard.machine_.OnAbort(slot, abort, std::string(text, payload.size()));
-    }
-    if (incoming == wire::FrameKind::kProcessSet)
-      sound = shard.machine_.OnProcessSet(slot, process_set, payload);
-    if (incoming == wire::FrameKind::kJoined) shard.machine_.OnJoined(slot, process_set, payload);
-    if (sound.ok() && !data) sound = shard.machine_.CheckPostponed(slot);
+    Status sound = TakeFrame();
     shard.ticker_.Arm();
     if (!sound.ok()) shard.OnClosed(*this, sound);
+  }
+
+  Status TakeFrame() {
+    if (ReceivesData()) {
+      shard.machine_.OnPayload(slot);
+      return Status::Ok();
+    }
+    Result<wire::Frame> frame = others.End();
+    if (!frame.ok()) return frame.status();
+    return shard.machine_.OnFrame(slot, std::move(frame).value(), shard.loop_->EventTime());
   }
 
   void OnClosed(const Status& why) override { shard.OnClosed(*this, why); }
@@ -112,11 +54,7 @@ struct ShardThread::Link final : transport::FrameReceiver {
   Slot slot;
   std::unique_ptr<transport::Connection> connection;
   wire::FrameKind incoming = wire::FrameKind::kPush;
-  uint64_t epoch = 0;
-  wire::Progress process_set;
-  wire::DataHeader abort;
-  std::vector<std::byte> payload;
-  std::vector<wire::HeldPiece> held;
+  FrameIntake others{wire::Reader::kShard};
 };
 
 ShardThread::ShardThread(transport::Transport& transport, const protocol::ShardOptions& options,
@@ -176,23 +114,10 @@ void ShardThread::Adopt(Slot slot, uint64_t incarnation, uint32_t generation,
   links_[slot] = std::move(link);
 }
 
-void ShardThread::Send(Slot to, transport::OutFrame frame) {
+void ShardThread::SendOut(Slot to, transport::OutFrame frame) {
   auto found = links_.find(to);
   if (found == links_.end()) return;  // gone; the worker will ask again, or the coordinator decides
   found->second->connection->Send(std::move(frame));
-}
-
-void ShardThread::SendAnswer(Slot to, const wire::DataHeader& header, ConstByteSpan payload,
-                             BufferRef keep) {
-  Send(to, DataFrame(wire::FrameKind::kAnswer, header, payload, std::move(keep)));
-}
-
-void ShardThread::SendWant(Slot to, const std::vector<wire::PieceRef>& pieces) {
-  Send(to, WantFrame(pool_, pieces));
-}
-
-void ShardThread::SendStable(Slot to, const wire::Progress& stable) {
-  Send(to, ProgressFrame(wire::FrameKind::kStable, stable));
 }
 
 void ShardThread::OnClosed(Link& link, const Status& why) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "src/base/buffer_pool.h"
@@ -16,6 +17,7 @@
 #include "src/protocol/kernel_arithmetic.h"
 #include "src/protocol/shard/admission.h"
 #include "src/protocol/shard/shard.h"
+#include "src/runtime/frames.h"
 #include "src/runtime/ticker.h"
 #include "src/transport/transport.h"
 
@@ -55,11 +57,9 @@ class ShardThread final : public protocol::ShardDriver {
  private:
   struct Link;
 
-  void SendAnswer(Slot to, const wire::DataHeader& header, ConstByteSpan payload,
-                  BufferRef keep) override;
-  void SendWant(Slot to, const std::vector<wire::PieceRef>& pieces) override;
-  void SendStable(Slot to, const wire::Progress& stable) override;
-  void Send(Slot to, transport::OutFrame frame);
+  void SendData(Slot to, wire::DataFrame frame) override { SendOut(to, FrameOf(std::move(frame))); }
+  void Send(Slot to, const wire::Frame& frame) override { SendOut(to, FrameOf(pool_, frame)); }
+  void SendOut(Slot to, transport::OutFrame frame);
   void OnClosed(Link& link, const Status& why);
 
   Log& log_;

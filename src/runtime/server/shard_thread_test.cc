@@ -114,11 +114,11 @@ TEST_F(ShardThreadTest, AHeaderThatIsNoneCutsItsSenderOffAndNobodyElse) {
     }
     for (FrameKind kind : {FrameKind::kAck, FrameKind::kJoined, FrameKind::kProcessSet}) {
       Say(1, kind, header);
-      ExpectCutOff(1, wire::DecodeProgress(header).status());
+      ExpectCutOff(1, {StatusCode::kProtocol, "malformed ack: wrong length"});
     }
     for (FrameKind kind : {FrameKind::kResync, FrameKind::kHave}) {
       Say(1, kind, header);
-      ExpectCutOff(1, wire::DecodeNumber(header).status());
+      ExpectCutOff(1, {StatusCode::kProtocol, "malformed number: wrong length"});
     }
   }
 }

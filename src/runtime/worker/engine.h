@@ -12,7 +12,7 @@
 #include "src/base/log.h"
 #include "src/base/status.h"
 #include "src/base/time.h"
-#include "src/protocol/worker/worker.h"
+#include "src/protocol/worker/worker_options.h"
 #include "src/runtime/control_link.h"
 #include "src/runtime/worker/lane_group.h"
 #include "src/runtime/worker/standing.h"

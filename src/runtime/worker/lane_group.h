@@ -13,7 +13,7 @@
 
 #include "src/base/log.h"
 #include "src/base/thread_annotations.h"
-#include "src/protocol/worker/worker.h"
+#include "src/protocol/worker/worker_options.h"
 #include "src/runtime/inbox.h"
 #include "src/runtime/worker/lane_runner.h"
 #include "src/runtime/worker/worker_lanes.h"

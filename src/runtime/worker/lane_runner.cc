@@ -2,16 +2,8 @@
 
 #include <utility>
 
-#include "src/runtime/frames.h"
-
 namespace byteps::runtime {
 namespace {
-
-std::vector<std::byte> BitmapOf(const SlotSet& ranks) {
-  std::vector<std::byte> bitmap(ranks.bitmap_bytes());
-  ranks.ToBitmap(bitmap);
-  return bitmap;
-}
 
 bool EndsSomething(const protocol::LaneMail& mail) {
   return std::holds_alternative<protocol::to_lane::Stop>(mail) ||
@@ -96,43 +88,9 @@ void LaneRunner::OnCoordinatorBack() {
   for (const wire::Suspect& suspect : links_.Suspects()) events_.on_suspect(suspect);
 }
 
-void LaneRunner::Send(ShardId to, transport::OutFrame frame) {
+void LaneRunner::SendOut(ShardId to, transport::OutFrame frame) {
   transport::Connection* connection = links_.To(to);
   if (connection != nullptr) connection->Send(std::move(frame));
-}
-
-void LaneRunner::SendPush(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
-                          BufferRef keep) {
-  Send(to, DataFrame(wire::FrameKind::kPush, header, payload, std::move(keep)));
-}
-
-void LaneRunner::SendVerdict(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
-                             BufferRef keep) {
-  Send(to, DataFrame(wire::FrameKind::kVerdict, header, payload, std::move(keep)));
-}
-
-void LaneRunner::SendHave(ShardId to, uint64_t epoch, const std::vector<wire::HeldPiece>& pieces) {
-  Send(to, HaveFrame(pool_, epoch, pieces));
-}
-
-void LaneRunner::SendResync(ShardId to, uint64_t epoch) {
-  Send(to, NumberFrame(wire::FrameKind::kResync, epoch));
-}
-
-void LaneRunner::SendAbort(ShardId to, const wire::DataHeader& push, const std::string& why) {
-  Send(to, AbortFrame(pool_, push, why));
-}
-
-void LaneRunner::SendAck(ShardId to, const wire::Progress& ack) {
-  Send(to, ProgressFrame(wire::FrameKind::kAck, ack));
-}
-
-void LaneRunner::SendProcessSet(ShardId to, const wire::Progress& number, const SlotSet& ranks) {
-  Send(to, ProcessSetFrame(pool_, number, BitmapOf(ranks)));
-}
-
-void LaneRunner::SendJoined(ShardId to, const wire::Progress& number, const SlotSet& ranks) {
-  Send(to, JoinedFrame(pool_, number, BitmapOf(ranks)));
 }
 
 }  // namespace byteps::runtime

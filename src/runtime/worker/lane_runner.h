@@ -7,12 +7,14 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/base/buffer_pool.h"
 #include "src/base/log.h"
 #include "src/protocol/kernel_arithmetic.h"
 #include "src/protocol/worker/lane/lane.h"
+#include "src/runtime/frames.h"
 #include "src/runtime/ticker.h"
 #include "src/runtime/worker/piece_resumer.h"
 #include "src/runtime/worker/shard_links.h"
@@ -55,17 +57,11 @@ class LaneRunner final : private protocol::LaneDriver {
   void OnLinks();
 
   void ToFront(protocol::FrontMail mail) override { events_.to_front(std::move(mail)); }
-  void SendPush(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
-                BufferRef keep) override;
-  void SendVerdict(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
-                   BufferRef keep) override;
-  void SendHave(ShardId to, uint64_t epoch, const std::vector<wire::HeldPiece>& pieces) override;
-  void SendResync(ShardId to, uint64_t epoch) override;
-  void SendAbort(ShardId to, const wire::DataHeader& push, const std::string& why) override;
-  void SendAck(ShardId to, const wire::Progress& ack) override;
-  void SendProcessSet(ShardId to, const wire::Progress& number, const SlotSet& ranks) override;
-  void SendJoined(ShardId to, const wire::Progress& number, const SlotSet& ranks) override;
-  void Send(ShardId to, transport::OutFrame frame);
+  void SendData(ShardId to, wire::DataFrame frame) override {
+    SendOut(to, FrameOf(std::move(frame)));
+  }
+  void Send(ShardId to, const wire::Frame& frame) override { SendOut(to, FrameOf(pool_, frame)); }
+  void SendOut(ShardId to, transport::OutFrame frame);
   void Forget(ConstByteSpan memory) override { links_.Detach(memory); }
 
   Events events_;

@@ -32,36 +32,23 @@ struct ShardLinks::Link final : transport::FrameReceiver {
 
   Result<ByteSpan> OnHeader(uint8_t kind, ConstByteSpan bytes, size_t payload_bytes) override {
     incoming = static_cast<wire::FrameKind>(kind);
-    if (incoming == wire::FrameKind::kAnswer) {
-      Result<wire::DataHeader> header = wire::DecodeDataHeader(incoming, bytes, payload_bytes);
-      if (!header.ok()) return header.status();
-      if (links.ignores_answers_) {
-        ignored.resize(payload_bytes);
-        return ByteSpan(ignored);
-      }
-      return links.lane_.OnAnswerHeader(shard, header.value(), payload_bytes);
+    if (incoming != wire::FrameKind::kAnswer) return others.Begin(incoming, bytes, payload_bytes);
+    Result<wire::DataHeader> header = wire::DecodeDataHeader(incoming, bytes, payload_bytes);
+    if (!header.ok()) return header.status();
+    if (links.ignores_answers_) {
+      ignored.resize(payload_bytes);
+      return ByteSpan(ignored);
     }
-    if (incoming == wire::FrameKind::kStable && payload_bytes == 0) {
-      Result<wire::Progress> stable = wire::DecodeProgress(bytes);
-      if (!stable.ok()) return stable.status();
-      links.lane_.OnStable(shard, stable.value());
-      return ByteSpan();
-    }
-    if (incoming == wire::FrameKind::kWant) {
-      Status sound = wire::CheckPieceRefs(payload_bytes);
-      if (!sound.ok()) return sound;
-      want.resize(payload_bytes);
-      return ByteSpan(want);
-    }
-    return Status(StatusCode::kProtocol, "frame " + std::to_string(kind) + " for a worker");
+    return links.lane_.OnAnswerHeader(shard, header.value(), payload_bytes);
   }
 
   void OnFrame() override {
     if (incoming == wire::FrameKind::kAnswer) {
       if (!links.ignores_answers_) links.lane_.OnAnswer(shard, links.loop_.EventTime());
-    } else if (incoming == wire::FrameKind::kWant) {
-      // OnHeader has checked the length, and no other part of the frame can be wrong.
-      if (wire::DecodePieceRefs(want, refs).ok()) links.lane_.OnWant(shard, refs);
+    } else {
+      // The lengths were checked, and nothing else of these frames can be wrong.
+      Result<wire::Frame> frame = others.End();
+      if (frame.ok()) links.lane_.OnFrame(shard, frame.value());
     }
     links.events_.on_event();
   }
@@ -90,9 +77,8 @@ struct ShardLinks::Link final : transport::FrameReceiver {
   std::string trouble;  // the error of the last attempt
 
   wire::FrameKind incoming = wire::FrameKind::kAnswer;
-  std::vector<std::byte> want;
+  FrameIntake others{wire::Reader::kWorker};
   std::vector<std::byte> ignored;
-  std::vector<wire::PieceRef> refs;
 };
 
 ShardLinks::ShardLinks(transport::Loop& loop, const ShardLinkOptions& options,

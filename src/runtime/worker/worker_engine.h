@@ -16,7 +16,7 @@
 #include "src/base/log.h"
 #include "src/protocol/control/views/membership.h"
 #include "src/protocol/worker/front/leaving.h"
-#include "src/protocol/worker/worker.h"
+#include "src/protocol/worker/worker_options.h"
 #include "src/runtime/control_link.h"
 #include "src/runtime/ticker.h"
 #include "src/runtime/worker/engine.h"

@@ -12,7 +12,7 @@
 
 #include "src/base/log.h"
 #include "src/base/status.h"
-#include "src/protocol/worker/worker.h"
+#include "src/protocol/worker/worker_options.h"
 #include "src/runtime/handshake.h"
 #include "src/runtime/worker/shard_links.h"
 #include "src/transport/transport.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "src/base/text.h"
-#include "src/wire/data.h"
+#include "src/wire/frame.h"
 
 namespace byteps::protocol {
 namespace {

@@ -1,5 +1,7 @@
 #include "src/protocol/worker/lane/keeper.h"
 
+#include <utility>
+
 namespace byteps::protocol {
 
 bool Keeper::IsEmpty(const TensorFacts& tensor, const Spans& spans) {
@@ -60,8 +62,8 @@ void Keeper::Tell(LaneTensor& tensor, uint32_t number) {
   header.want_bytes = held.empty ? 0 : header.piece_bytes;
   header.encoded_bytes = bytes;
   held.told = true;
-  lane_.driver.SendVerdict(piece.owner, header,
-                           ConstByteSpan(payload.data(), header.receipt + bytes), payload);
+  ConstByteSpan all(payload.data(), header.receipt + bytes);
+  lane_.driver.SendData(piece.owner, {wire::FrameKind::kVerdict, header, all, std::move(payload)});
 }
 
 }  // namespace byteps::protocol

@@ -190,18 +190,19 @@ void Lane::Parts::TellRates() {
   context.driver.ToFront(std::move(measured));
 }
 
-void Lane::OnWant(ShardId from, const std::vector<wire::PieceRef>& pieces) {
-  if (from >= parts_->context.links.size()) return;
-  for (const wire::PieceRef& ref : pieces) parts_->walk.Want(ref);
-  parts_->walk.SetOut();
-}
-
-void Lane::OnStable(ShardId from, const wire::Progress& stable) {
+void Lane::OnFrame(ShardId from, const wire::Frame& frame) {
   LaneContext& context = parts_->context;
-  if (!context.links.IsUp(from)) return;
-  context.links.OnStable(from, stable, context.readable_epoch);
-  parts_->verdicts.ReleaseStable(from);
-  TellIfSettled();
+  const auto* want = std::get_if<wire::Want>(&frame);
+  if (want != nullptr && from < context.links.size()) {
+    for (const wire::PieceRef& ref : want->pieces) parts_->walk.Want(ref);
+    parts_->walk.SetOut();
+  }
+  const auto* stable = std::get_if<wire::Stable>(&frame);
+  if (stable != nullptr && context.links.IsUp(from)) {
+    context.links.OnStable(from, *stable, context.readable_epoch);
+    parts_->verdicts.ReleaseStable(from);
+    TellIfSettled();
+  }
 }
 
 void Lane::OnRoundTrip(Duration round_trip) { parts_->context.outbox.SetRoundTrip(round_trip); }
@@ -228,7 +229,7 @@ void Lane::OnTick(Time now) {
   LaneContext& context = parts_->context;
   for (auto next = NextTick(); next.has_value() && *next <= now; next = NextTick()) {
     ShardId shard = context.links.OldestDebt();
-    context.driver.SendAck(shard, {context.links.Acknowledge(shard), context.epoch});
+    context.driver.Send(shard, wire::Ack{context.links.Acknowledge(shard), context.epoch});
   }
 }
 

@@ -27,7 +27,7 @@
 #include "src/protocol/worker/lane/outbox.h"
 #include "src/protocol/worker/lane/piece_path.h"
 #include "src/protocol/worker/lane/piece_watch.h"
-#include "src/wire/data.h"
+#include "src/wire/frame.h"
 
 namespace byteps::protocol {
 
@@ -36,23 +36,12 @@ class LaneDriver {
  public:
   virtual ~LaneDriver() = default;
   virtual void ToFront(FrontMail mail) = 0;
-  // `payload` is borrowed until the piece is answered, or until Forget. If `keep` is set, it owns
-  // `payload`.
-  virtual void SendPush(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
-                        BufferRef keep) = 0;
-  // `payload` lies in `keep`.
-  virtual void SendVerdict(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
-                           BufferRef keep) = 0;
-  virtual void SendHave(ShardId to, uint64_t epoch, const std::vector<wire::HeldPiece>& pieces) = 0;
-  virtual void SendResync(ShardId to, uint64_t epoch) = 0;
-  // Asks for the error `why` instead of sending the push with this header.
-  virtual void SendAbort(ShardId to, const wire::DataHeader& header, const std::string& why) = 0;
-  virtual void SendAck(ShardId to, const wire::Progress& ack) = 0;
-  // `number.count`: the number of the process set. Empty `ranks`: the set is removed; this message
-  // must not overtake the pushes of the set.
-  virtual void SendProcessSet(ShardId to, const wire::Progress& number, const SlotSet& ranks) = 0;
-  // Empty `ranks`: all ranks of the contributor.
-  virtual void SendJoined(ShardId to, const wire::Progress& number, const SlotSet& ranks) = 0;
+  // Sends a push or a verdict. The payload of a push without `keep` is borrowed until the piece is
+  // answered, or until Forget.
+  virtual void SendData(ShardId to, wire::DataFrame frame) = 0;
+  // Sends any other frame of a worker. A process set that is removed must not overtake the pushes
+  // of the set.
+  virtual void Send(ShardId to, const wire::Frame& frame) = 0;
   // Forgets `memory`. After this call no queued frame of this lane may borrow from it, and no
   // incoming bytes may be put there.
   virtual void Forget(ConstByteSpan memory) = 0;
@@ -94,9 +83,8 @@ class Lane {
   Result<ByteSpan> OnAnswerHeader(ShardId from, const wire::DataHeader& header,
                                   size_t payload_bytes);
   void OnAnswer(ShardId from, Time now);
-  void OnWant(ShardId from, const std::vector<wire::PieceRef>& pieces);
-  // Notes that every member has the verdicts of all answers of `from` up to this number.
-  void OnStable(ShardId from, const wire::Progress& stable);
+  // Takes a want or a stable frame.
+  void OnFrame(ShardId from, const wire::Frame& frame);
 
   // Takes the round-trip time of the longest path to the lane's shards. The driver calls this
   // whenever it knows a new one.

@@ -24,32 +24,27 @@ class RecordingLaneDriver final : public LaneDriver {
   };
 
   void ToFront(FrontMail mail) override { to_front.push_back(std::move(mail)); }
-  void SendPush(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
-                BufferRef) override {
-    pushes.push_back({to, header, TextOf(payload)});
+  void SendData(ShardId to, wire::DataFrame frame) override {
+    bool push = frame.kind == wire::FrameKind::kPush;
+    (push ? pushes : verdicts).push_back({to, frame.header, TextOf(frame.payload)});
+    if (!push) order += "verdict ";
   }
-  void SendVerdict(ShardId to, const wire::DataHeader& header, ConstByteSpan payload,
-                   BufferRef) override {
-    verdicts.push_back({to, header, TextOf(payload)});
-    order += "verdict ";
-  }
-  void SendHave(ShardId to, uint64_t, const std::vector<wire::HeldPiece>& pieces) override {
-    haves.emplace_back(to, pieces);
-    order += "have ";
-  }
-  void SendResync(ShardId to, uint64_t) override {
-    resyncs.push_back(to);
-    order += "resync ";
-  }
-  void SendAbort(ShardId to, const wire::DataHeader& header, const std::string& why) override {
-    aborts.push_back({to, header, why});
-  }
-  void SendAck(ShardId to, const wire::Progress& ack) override { acks.emplace_back(to, ack.count); }
-  void SendProcessSet(ShardId, const wire::Progress& number, const SlotSet& ranks) override {
-    order += (ranks.empty() ? "removed " : "set ") + std::to_string(number.count) + " ";
-  }
-  void SendJoined(ShardId, const wire::Progress& number, const SlotSet&) override {
-    order += "joined " + std::to_string(number.count) + " ";
+  void Send(ShardId to, const wire::Frame& frame) override {
+    if (const auto* have = std::get_if<wire::Have>(&frame)) {
+      haves.emplace_back(to, have->pieces);
+      order += "have ";
+    } else if (std::holds_alternative<wire::Resync>(frame)) {
+      resyncs.push_back(to);
+      order += "resync ";
+    } else if (const auto* abort = std::get_if<wire::Abort>(&frame)) {
+      aborts.push_back({to, abort->push, abort->why});
+    } else if (const auto* ack = std::get_if<wire::Ack>(&frame)) {
+      acks.emplace_back(to, ack->count);
+    } else if (const auto* set = std::get_if<wire::ProcessSet>(&frame)) {
+      order += (set->bitmap.empty() ? "removed " : "set ") + std::to_string(set->number) + " ";
+    } else if (const auto* joined = std::get_if<wire::Joined>(&frame)) {
+      order += "joined " + std::to_string(joined->number) + " ";
+    }
   }
   void Forget(ConstByteSpan memory) override { forgotten.push_back(memory.data()); }
 

@@ -4,6 +4,15 @@
 #include <utility>
 
 namespace byteps::protocol {
+namespace {
+
+std::vector<std::byte> BitmapOf(const SlotSet& ranks) {
+  std::vector<std::byte> bitmap(ranks.bitmap_bytes());
+  ranks.ToBitmap(bitmap);
+  return bitmap;
+}
+
+}  // namespace
 
 void LaneMoves::Begin() {
   process_sets_.clear();
@@ -71,7 +80,7 @@ void LaneMoves::RepeatAll() {
     if (connected_.contains(shard)) return Repeat(shard, 0);
     if (concerned_[shard]) return Repeat(shard, old_epoch_);
     // The shard may wait for this message because of tensors that only others know yet.
-    lane_.driver.SendResync(shard, lane_.epoch);
+    lane_.driver.Send(shard, wire::Resync{lane_.epoch});
   });
   connected_.clear();
 }
@@ -88,7 +97,7 @@ void LaneMoves::Repeat(ShardId shard, uint64_t since_after) {
   bool reconnect = since_after == 0;
   if (reconnect) {  // must precede all messages whose meaning depends on it
     for (const auto& [number, ranks] : process_sets_) {
-      lane_.driver.SendProcessSet(shard, {number, lane_.epoch}, ranks);
+      TellProcessSet(shard, number, ranks);
     }
     TellJoined(shard);
   }
@@ -106,9 +115,10 @@ void LaneMoves::Repeat(ShardId shard, uint64_t since_after) {
   for (size_t at = 0; at < stable.size(); at += wire::kWantCountMax) {
     auto first = stable.begin() + static_cast<ptrdiff_t>(at);
     size_t count = std::min(wire::kWantCountMax, stable.size() - at);
-    lane_.driver.SendHave(shard, lane_.epoch, {first, first + static_cast<ptrdiff_t>(count)});
+    lane_.driver.Send(shard,
+                      wire::Have{lane_.epoch, {first, first + static_cast<ptrdiff_t>(count)}});
   }
-  lane_.driver.SendResync(shard, lane_.epoch);
+  lane_.driver.Send(shard, wire::Resync{lane_.epoch});
 }
 
 void LaneMoves::RepeatPiece(LaneTensor& tensor, uint32_t number, bool reconnect,
@@ -125,14 +135,16 @@ void LaneMoves::RepeatPiece(LaneTensor& tensor, uint32_t number, bool reconnect,
 
 void LaneMoves::AddProcessSet(uint32_t number, const SlotSet& ranks) {
   process_sets_[number] = ranks;
-  ForEachUp(
-      [&](ShardId shard) { lane_.driver.SendProcessSet(shard, {number, lane_.epoch}, ranks); });
+  ForEachUp([&](ShardId shard) { TellProcessSet(shard, number, ranks); });
 }
 
 void LaneMoves::RemoveProcessSet(uint32_t number) {
   if (process_sets_.erase(number) == 0) return;  // the shards were told nothing of it
-  ForEachUp(
-      [&](ShardId shard) { lane_.driver.SendProcessSet(shard, {number, lane_.epoch}, SlotSet()); });
+  ForEachUp([&](ShardId shard) { TellProcessSet(shard, number, SlotSet()); });
+}
+
+void LaneMoves::TellProcessSet(ShardId shard, uint32_t number, const SlotSet& ranks) {
+  lane_.driver.Send(shard, wire::ProcessSet{number, lane_.epoch, BitmapOf(ranks)});
 }
 
 void LaneMoves::SetJoined(const to_lane::Joined& joined) {
@@ -142,7 +154,7 @@ void LaneMoves::SetJoined(const to_lane::Joined& joined) {
 
 void LaneMoves::TellJoined(ShardId shard) {
   if (joined_.number == 0) return;
-  lane_.driver.SendJoined(shard, {joined_.number, lane_.epoch}, joined_.ranks);
+  lane_.driver.Send(shard, wire::Joined{joined_.number, lane_.epoch, BitmapOf(joined_.ranks)});
 }
 
 }  // namespace byteps::protocol

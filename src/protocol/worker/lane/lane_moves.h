@@ -41,6 +41,7 @@ class LaneMoves {
   void Review(LaneTensor& tensor, uint32_t number, to_front::HandOver& hand_over);
   void RepeatAll();
   void Repeat(ShardId shard, uint64_t since_after);
+  void TellProcessSet(ShardId shard, uint32_t number, const SlotSet& ranks);
   void TellJoined(ShardId shard);
   void RepeatPiece(LaneTensor& tensor, uint32_t number, bool reconnect,
                    std::vector<wire::HeldPiece>& stable);

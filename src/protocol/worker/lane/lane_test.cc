@@ -158,7 +158,7 @@ TEST_F(LaneTest, MailOfAPieceThatComesAfterItHasMovedChangesNothing) {
   std::vector<MovedPiece> moved = LoseServer1();
   const size_t sent = drivers[1].pushes.size();
   const PieceTicket ticket{7, 1, wire::RoundOf(1, 0)};
-  lanes[1]->OnWant(1, {{7, 1, wire::RoundOf(1, 0)}});
+  lanes[1]->OnFrame(1, wire::Want{{{7, 1, wire::RoundOf(1, 0)}}});
   lanes[1]->Resume(ticket, StageVerdict::kDone, {});
   lanes[1]->OnMail(to_lane::Abort{7, 5, {StatusCode::kDeadlineExceeded, "too late"}});
   lanes[1]->OnMail(to_lane::TakeOver{view.epoch - 1, moved});  // from a view before
@@ -211,7 +211,7 @@ TEST_F(LaneTest, ALaneHasSettledWhenNobodyDependsOnWhatItHolds) {
   Answer(0, 0, 1);
   lanes[0]->OnMail(to_lane::Settle{4});
   EXPECT_EQ(drivers[0].Told<to_front::Settled>().size(), 1U);
-  lanes[0]->OnStable(0, {1, view.epoch});
+  lanes[0]->OnFrame(0, wire::Stable{1, view.epoch});
   EXPECT_EQ(drivers[0].Told<to_front::Settled>().back().question, 4U);
   EXPECT_EQ(drivers[0].Told<to_front::Settled>().size(), 2U) << "once for each question";
 }
@@ -246,7 +246,7 @@ TEST_F(LaneTest, OfWhatIsRetiredAVerdictIsKeptUntilAllHaveIt) {
   lanes[0]->OnMail(to_lane::Withdraw{&exchange});
   lanes[0]->OnMail(to_lane::Retire{{7}});
   EXPECT_TRUE(lanes[0]->HoldsUnstable());
-  lanes[0]->OnStable(0, {1, 1});
+  lanes[0]->OnFrame(0, wire::Stable{1, 1});
   EXPECT_FALSE(lanes[0]->HoldsUnstable());
   EXPECT_EQ(pool.bytes_in_use(), 0U);
 }

@@ -63,7 +63,7 @@ std::optional<Time> Links::OwesSince() {
   return owing_.front().second;
 }
 
-void Links::OnStable(ShardId shard, const wire::Progress& stable, uint64_t epoch) {
+void Links::OnStable(ShardId shard, const wire::Stable& stable, uint64_t epoch) {
   Link& link = links_[shard];
   if (stable.epoch > epoch) {
     link.stable_later = stable;
@@ -73,7 +73,7 @@ void Links::OnStable(ShardId shard, const wire::Progress& stable, uint64_t epoch
 }
 
 void Links::TakePostponed(ShardId shard, uint64_t epoch) {
-  std::optional<wire::Progress> later = std::exchange(links_[shard].stable_later, std::nullopt);
+  std::optional<wire::Stable> later = std::exchange(links_[shard].stable_later, std::nullopt);
   if (later.has_value()) OnStable(shard, *later, epoch);
 }
 

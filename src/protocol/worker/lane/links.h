@@ -11,7 +11,7 @@
 #include "src/base/ring.h"
 #include "src/base/time.h"
 #include "src/base/types.h"
-#include "src/wire/data.h"
+#include "src/wire/frame.h"
 
 namespace byteps::protocol {
 
@@ -52,7 +52,7 @@ class Links {
   // Notes that every member has all answers up to this number. News of a later view than `epoch`
   // waits for that view: a piece that the view has moved away from the shard counts as stable
   // there, and its verdict is told to the new owner instead.
-  void OnStable(ShardId shard, const wire::Progress& stable, uint64_t epoch);
+  void OnStable(ShardId shard, const wire::Stable& stable, uint64_t epoch);
   // Takes the news that waited for this view.
   void TakePostponed(ShardId shard, uint64_t epoch);
   bool IsStable(ShardId shard, uint64_t number) const { return number <= links_[shard].stable; }
@@ -67,7 +67,7 @@ class Links {
     std::vector<uint64_t> ahead;     // numbers beyond `received`; a heap with the lowest on top
     std::optional<Time> owes_since;  // the time of the first answer that is not acknowledged
     uint64_t stable = 0;
-    std::optional<wire::Progress> stable_later;
+    std::optional<wire::Stable> stable_later;
     Ring<Unstable> unstable;
   };
   static void Count(Link& link, uint64_t number);

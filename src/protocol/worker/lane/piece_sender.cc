@@ -16,12 +16,13 @@ void PieceSender::Send(const LaneTensor& tensor, uint32_t number) {
   wire::DataHeader header = HeaderOf(tensor, number);
   if (piece.failure != nullptr) {
     header.status = piece.failure->code();
-    return lane_.driver.SendAbort(piece.owner, header, piece.failure->message());
+    return lane_.driver.Send(piece.owner, wire::Abort{header, piece.failure->message()});
   }
   const PieceBytes& made = piece.contribution;
   ConstByteSpan payload = made.there ? made.span() : piece.spans.push;
   header.encoded_bytes = static_cast<uint32_t>(payload.size());
-  lane_.driver.SendPush(piece.owner, header, payload, made.there ? made.buffer : BufferRef());
+  BufferRef keep = made.there ? made.buffer : BufferRef();
+  lane_.driver.SendData(piece.owner, {wire::FrameKind::kPush, header, payload, std::move(keep)});
 }
 
 // Some pushes have been repeated meanwhile, which does no harm.

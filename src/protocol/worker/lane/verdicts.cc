@@ -152,7 +152,7 @@ void Verdicts::TakeVerdict(LaneTensor& tensor, ShardId from, const Answer& answe
 void Verdicts::AcknowledgeNow() {
   for (ShardId shard = 0; shard < lane_.links.size(); ++shard) {
     if (!lane_.links.IsUp(shard) || !lane_.links.Owes(shard)) continue;
-    lane_.driver.SendAck(shard, {lane_.links.Acknowledge(shard), lane_.epoch});
+    lane_.driver.Send(shard, wire::Ack{lane_.links.Acknowledge(shard), lane_.epoch});
   }
 }
 

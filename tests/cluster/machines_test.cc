@@ -215,6 +215,26 @@ TEST_F(Machines, AllHearWhyARankHasGivenUp) {
   }
 }
 
+// The coordinator stands still, so no view says meanwhile that rank 1 has left.
+TEST_F(Machines, ARoundThatARankBeganBeforeItLeftEndsForTheRanksThatBeginItLater) {
+  ClusterOptions options = Size(3, 3, 1);
+  options.leave_limit = milliseconds(1);
+  Cluster cluster(options);
+  ASSERT_TRUE(cluster.Start().ok());
+  ExpectSums(cluster, 1000, "sum");
+  auto coordinator = std::make_shared<Gate>();
+  cluster.FreezeCoordinator(coordinator);
+  std::vector<Bytes> data(3, Filled(1, 1000));
+  TicketRef own = cluster.Submit(1, SumOf("sum", data[1]));
+  EXPECT_TRUE(cluster.engine(1).Leave());
+  EXPECT_EQ(own->WaitStatus().code(), StatusCode::kShutdown);
+  for (uint32_t rank : {0u, 2u}) {
+    Status ended = cluster.Submit(rank, SumOf("sum", data[rank]))->WaitStatus();
+    EXPECT_NE(ended.message().find("worker 1"), std::string::npos) << ended.ToString();
+  }
+  coordinator->Open();
+}
+
 TEST_F(Machines, SeveralGenerationsWithTheSameServers) {
   Cluster cluster(Size(4, 2, 2));
   ASSERT_TRUE(cluster.Start().ok());

@@ -6,12 +6,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <deque>
+#include <bit>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/local/heaps_for_test.h"
@@ -19,85 +21,13 @@
 #include "src/machine/room/shared_room.h"
 #include "src/machine/room/words.h"
 #include "src/machine/schedule_faults_for_test.h"
-#include "src/protocol/worker/exchange/exchange.h"
-#include "src/protocol/worker/exchange/mail.h"
+#include "src/machine/schedule_ops_for_test.h"
+#include "src/protocol/never_complete.h"
+#include "src/protocol/worker/front/front.h"
 
 namespace byteps::machine {
 
-inline constexpr uint32_t kScheduledFloats = 24;
-inline constexpr uint32_t kScheduledBytes = kScheduledFloats * sizeof(float);
 inline constexpr int kTurnsMax = 200'000;
-
-struct RolledOp {
-  TensorId tensor = 0;
-  Combine how = Combine::kSum;
-  uint32_t process_set = 0;
-  std::vector<uint32_t> ranks;
-  uint32_t root = 0;
-  uint32_t pieces = 1;
-  bool is_aborted = false;  // by some rank
-};
-
-// The bytes that one rank brings to an operation, and gets.
-struct ScheduledPart final : protocol::SpanSource {
-  // `shared`: room for the input in the rank's heap; empty: the part has memory of its own.
-  ScheduledPart(RolledOp& what, uint32_t of_rank, uint64_t serial, ByteSpan shared)
-      : op(what),
-        rank(of_rank),
-        own_input(shared.empty() ? what.pieces * kScheduledFloats : 0),
-        input(shared.empty() ? std::span<float>(own_input)
-                             : std::span(reinterpret_cast<float*>(shared.data()),
-                                         shared.size() / sizeof(float))),
-        output(input.size()),
-        homes(what.pieces, 0) {
-    std::ranges::fill(input, static_cast<float>(of_rank + 1 + what.tensor));
-    exchange.serial = serial;
-    exchange.name = "w";
-    exchange.tensor = {op.tensor, op.how, DataType::kFloat32, 0, op.process_set};
-    exchange.use = 1;
-    exchange.count = op.pieces;
-    exchange.homes = &homes;
-    exchange.spans = this;
-    if (op.how == Combine::kOverlay) exchange.root = op.root;
-  }
-  protocol::Spans SpansOf(uint32_t number) const override {
-    return SpansOfPlace(
-        number, static_cast<uint32_t>(std::ranges::find(op.ranks, rank) - op.ranks.begin()));
-  }
-  protocol::Spans SpansOfPlace(uint32_t number, uint32_t place) const override {
-    const bool moves = op.how == Combine::kOverlay;
-    const bool is_root = op.ranks[place] == op.root;
-    protocol::Spans spans;
-    spans.piece_bytes = kScheduledBytes;
-    const size_t at = size_t{number} * kScheduledBytes;
-    if (!moves || is_root)
-      spans.push = std::as_bytes(std::span(input)).subspan(at, kScheduledBytes);
-    auto all = std::as_writable_bytes(std::span(output));
-    if (!moves || !is_root) spans.want = all.subspan(at, kScheduledBytes);
-    return spans;
-  }
-  float Expected() const {
-    float result = static_cast<float>(op.root + 1 + op.tensor);
-    if (op.how == Combine::kOverlay) return rank == op.root ? 0 : result;
-    result = op.how == Combine::kSum ? 0 : 1e9F;
-    for (uint32_t one : op.ranks) {
-      const auto theirs = static_cast<float>(one + 1 + op.tensor);
-      result = op.how == Combine::kSum ? result + theirs : std::min(result, theirs);
-    }
-    return result;
-  }
-
-  RolledOp& op;
-  const uint32_t rank;
-  std::vector<float> own_input;
-  const std::span<float> input;
-  mutable std::vector<float> output;
-  std::vector<ShardId> homes;
-  protocol::Exchange exchange;
-  bool has_begun = false;
-  int ends = 0;
-  Status status;
-};
 
 // Stops one rank in the middle of a step, or between two steps. The rank is killed, or goes on when
 // nothing else can be done.
@@ -111,27 +41,42 @@ inline constexpr int kWaitForStepTurns = 300;
 
 // The calls of the schedule to the parts of a machine.
 struct ScheduledMachine {
-  std::function<void(ScheduledPart&)> begin;
-  std::function<void(ScheduledPart&)> give_up;
-  // Returns true if there may be more to do.
+  // The rank's user begins an operation, or gives it up.
+  std::function<Status(uint32_t rank, protocol::Operation)> submit;
+  std::function<void(uint32_t rank, protocol::OperationId)> give_up;
+  // The rank's user leaves the job in order. Schedule::OnLeft follows.
+  std::function<void(uint32_t rank)> leave;
+  // Runs the loop of the rank's window once. Returns true if there may be more to do.
   std::function<bool(uint32_t rank)> step;
-  // A rank was lost. Makes this rank take what lies in the window.
-  std::function<void(uint32_t rank)> take_what_is_there;
-  // Ends, afterwards, the parts that this rank has still open.
-  std::function<void(ScheduledPart&)> withdraw;
-  // The steps of all other parts of the machine.
+  // The rank hears that another one was lost. Takes what lies in the window, and ends all that is
+  // open with `why`.
+  std::function<void(uint32_t rank, const Status& why)> end;
+  // The rank's other loop, if it has one: whether something waits there, and takes one such thing.
+  std::function<bool(uint32_t rank)> has_mail = [](uint32_t) { return false; };
+  std::function<void(uint32_t rank)> take_mail;
+  // The steps of all other parts of the job.
   std::vector<std::function<bool()>> others;
 };
+
+inline local::WindowShape ScheduledShape(uint32_t ranks, uint64_t seed) {
+  return {.ranks = ranks,
+          .blocks = 2 + static_cast<uint32_t>(seed % 3),
+          .block_bytes = kScheduledBytes * 2};
+}
 
 struct alignas(64) ScheduledLine {
   std::byte bytes[64] = {};
 };
 
-// The ranks of one machine, and their operations. The other parts of the machine take turns as
+// The ranks of one machine, and their operations. The other parts of the job take turns as
 // `others`.
+//
+// A rank begins an operation at any time after the last use of its name, and after the join before
+// it, have ended. In some schedules one rank leaves, or one stops.
 class Schedule {
  public:
-  Schedule(uint64_t seed, uint32_t count, const local::WindowShape& shape)
+  // `leavers`: the first rank of those that may leave.
+  Schedule(uint64_t seed, uint32_t count, const local::WindowShape& shape, uint32_t leavers)
       : random(seed * 0x9e3779b97f4a7c15 + 1),
         count_(count),
         shape_(shape),
@@ -145,26 +90,32 @@ class Schedule {
     sleeping_.assign(count, false);
     seen_.assign(count, 0);
     is_over_.assign(count, false);
-    RollOps();
+    of_rank_.resize(count);
+    ops = OpRoller(random, count).Roll();
+    RollParts();
+    if (Below(4) == 0) {
+      leaver_ = leavers + static_cast<uint32_t>(Below(count - leavers));
+      leaves_at_ = static_cast<int>(Below(300));
+    }
   }
 
   uint64_t Below(uint64_t end) { return random() % end; }
 
   // Runs until nothing can be done any more.
   void Run(const ScheduledMachine& machine) {
-    for (int turn = 0; turn < kTurnsMax; ++turn) {
-      if (fault_.has_value() && !is_struck_) Strike(turn);
+    for (turn_ = 0; turn_ < kTurnsMax; ++turn_) {
+      if (fault_.has_value() && !is_struck_) Strike();
       std::vector<std::function<void()>> choices = ChoicesOf(machine);
       if (!choices.empty() && (machine.others.empty() || stopped_ == 0 || Below(3) != 0)) {
         choices[Below(choices.size())]();
         continue;
       }
       bool did = false;
-      // The other parts belong to the carrier's process.
+      // The other parts stop with the carrier's process.
       const size_t count = stopped_ == 0 ? 0 : machine.others.size();
       for (size_t i = 0, first = count == 0 ? 0 : Below(count); i < count; ++i)
         did = did || machine.others[(first + i) % count]();
-      if (did || !choices.empty() || !HasBegunAll()) continue;
+      if (did || !choices.empty() || UsersGoOn()) continue;
       if (!is_struck_ || fault_->is_killed || stopped_ == kNobody) return;
       CheckBesideTheFrozen();
       Thaw();
@@ -172,36 +123,51 @@ class Schedule {
     ADD_FAILURE() << "after " << kTurnsMax << " turns there is still something to do";
   }
   void Wake(uint32_t rank) { sleeping_[rank] = false; }
-
-  void SetFault(const ScheduledFault& fault) { fault_ = fault; }
-
-  void OnTold(const protocol::FrontMail& mail, uint32_t rank) {
-    const auto* done = std::get_if<protocol::to_front::PartDone>(&mail);
-    if (done == nullptr) return;
-    for (const auto& part : parts) {
-      if (part->rank != rank || part->exchange.serial != done->serial) continue;
-      End(*part, done->status);
+  // Tells a front the process sets of the operations.
+  void AddSets(protocol::Front& front) const {
+    std::set<uint32_t> added;
+    for (const auto& op : ops) {
+      const uint32_t set = op->spec.process_set;
+      if (set == 0 || !added.insert(set).second) continue;
+      EXPECT_TRUE(front.AddProcessSet(set, op->ranks).ok());
     }
   }
 
-  void Check() const {
-    for (const auto& part : parts) {
-      if (part->rank == killed_) continue;
-      const std::string what = "tensor " + std::to_string(part->op.tensor) + ", rank " +
-                               std::to_string(part->rank) + ": " + part->status.ToString();
-      ASSERT_EQ(part->ends, 1) << what;
-      const auto& first =
-          *std::ranges::find_if(parts, [&](const auto& one) { return &one->op == &part->op; });
-      // When a rank is lost, ranks that have their part end well, and the others do not.
-      if (killed_ == kNobody) {
-        EXPECT_EQ(part->status, first->status) << what;
+  void SetFault(const ScheduledFault& fault) { fault_ = fault; }
+
+  void OnComplete(protocol::OperationId id, protocol::Outcome outcome) {
+    ScheduledPart& part = *parts[id];
+    part.End(outcome.status);
+    part.outcome = std::move(outcome);
+  }
+  // The rank has left. Its process may have ended.
+  void OnLeft(uint32_t rank) {
+    EXPECT_EQ(rank, leaver_);
+    is_over_[rank] = true;
+  }
+
+  // Checks each operation. `tells_ranks`: each outcome names the ranks that have taken part; else
+  // only outcomes of operations that tell sizes first do.
+  void Check(bool tells_ranks) const {
+    for (const auto& op : ops) {
+      const ScheduledPart* first = nullptr;  // of those that saw all of it
+      for (const auto& part : parts) {
+        if (&part->op != op.get() || part->rank == killed_) continue;
+        if (part->rank == leaver_ && leaves_) {
+          if (!part->has_begun) continue;
+          ASSERT_EQ(part->ends, 1) << What(*part);
+          if (part->status.ok()) CheckGood(*part, tells_ranks);
+          continue;
+        }
+        ASSERT_EQ(part->ends, 1) << What(*part);
+        if (first == nullptr) first = part.get();
+        CheckAlike(*part, *first);
+        if (part->status.ok()) {
+          CheckGood(*part, tells_ranks);
+        } else {
+          EXPECT_TRUE(MayFail(*part)) << What(*part);
+        }
       }
-      if (!part->status.ok()) {
-        EXPECT_TRUE(part->op.is_aborted || part->status == Lost()) << what;
-        EXPECT_TRUE(part->status != Lost() || killed_ != kNobody) << what;
-        continue;
-      }
-      EXPECT_EQ(part->output, std::vector<float>(part->output.size(), part->Expected())) << what;
     }
   }
   bool was_struck_within() const { return within_.has_value(); }
@@ -210,25 +176,40 @@ class Schedule {
   static constexpr uint32_t kNobody = UINT32_MAX;
   static Status Lost() { return {StatusCode::kPeerLost, "a rank of the schedule was killed"}; }
 
-  static void End(ScheduledPart& part, const Status& how) {
-    ++part.ends;
-    part.status = how;
-    std::ranges::fill(part.input, 1e9F);  // the user has it again, and others must not read it
+  static std::string What(const ScheduledPart& part) {
+    return "operation " + std::to_string(part.op.number) + " '" + part.op.name + "', rank " +
+           std::to_string(part.rank) + ": " + part.status.ToString();
   }
-  bool HasBegunAll() const {
-    for (uint32_t rank = 0; rank < count_; ++rank) {
-      if (rank != stopped_ && !is_over_[rank] && !to_begin_[rank].empty()) return false;
+
+  // Returns what the rank's user can begin now.
+  std::vector<ScheduledPart*> ToBegin(uint32_t rank) const {
+    std::vector<ScheduledPart*> all;
+    if (leaves_ && rank == leaver_) return all;
+    std::set<std::string> open;
+    for (ScheduledPart* part : of_rank_[rank]) {
+      const bool joins = part->op.Is(wire::Op::kJoin);
+      const bool waits = joins ? !open.empty() : open.contains(part->op.name);
+      if (!part->has_begun && !waits) all.push_back(part);
+      if (part->ends != 0) continue;
+      if (joins) break;
+      open.insert(part->op.name);
     }
-    return true;
+    return all;
+  }
+  bool UsersGoOn() const {
+    for (uint32_t rank = 0; rank < count_; ++rank) {
+      if (rank == stopped_ || is_over_[rank]) continue;
+      if (!ToBegin(rank).empty() || (rank == leaver_ && !leaves_)) return true;
+    }
+    return false;
   }
 
   std::vector<std::function<void()>> ChoicesOf(const ScheduledMachine& machine) {
     std::vector<std::function<void()>> choices;
     for (uint32_t rank = 0; rank < count_; ++rank) {
       if (rank == stopped_ || is_over_[rank]) continue;
-      if (!to_begin_[rank].empty() && Below(4) == 0) {
-        choices.emplace_back([&, rank] { BeginNext(machine, rank); });
-      }
+      if (Below(4) == 0) AddUsersChoices(machine, rank, choices);
+      if (machine.has_mail(rank)) choices.emplace_back([&, rank] { machine.take_mail(rank); });
       if (!sleeping_[rank] || windows[rank]->Events() != seen_[rank]) {
         choices.emplace_back([&, rank] {
           seen_[rank] = windows[rank]->Events();
@@ -239,30 +220,48 @@ class Schedule {
     }
     return choices;
   }
-  void BeginNext(const ScheduledMachine& machine, uint32_t rank) {
-    ScheduledPart& part = *to_begin_[rank].front();
-    to_begin_[rank].pop_front();
+  void AddUsersChoices(const ScheduledMachine& machine, uint32_t rank,
+                       std::vector<std::function<void()>>& choices) {
+    if (std::vector<ScheduledPart*> next = ToBegin(rank); !next.empty()) {
+      ScheduledPart& part = *next[Below(next.size())];
+      choices.emplace_back([&] { Begin(machine, part); });
+    }
+    for (ScheduledPart* part : of_rank_[rank]) {
+      if (!part->has_begun || part->ends != 0 || part->tries_to_give_up == 0) continue;
+      choices.emplace_back([&, part] {
+        --part->tries_to_give_up;
+        part->op.is_aborted = true;
+        machine.give_up(part->rank, part->id);
+        sleeping_[part->rank] = false;
+      });
+    }
+    if (rank != leaver_ || leaves_ || turn_ < leaves_at_) return;
+    choices.emplace_back([&, rank] {
+      leaves_ = true;
+      machine.leave(rank);
+      sleeping_[rank] = false;
+    });
+  }
+  void Begin(const ScheduledMachine& machine, ScheduledPart& part) {
     part.has_begun = true;
-    machine.begin(part);
-    sleeping_[rank] = false;  // its thread has posted work
-    if (Below(12) != 0) return;
-    part.op.is_aborted = true;
-    machine.give_up(part);
+    Status refused = machine.submit(part.rank, part.Operation());
+    sleeping_[part.rank] = false;  // its thread has posted work
+    if (refused.ok()) return;
+    part.is_refused = true;
+    part.End(refused);
   }
   void EndAll(const ScheduledMachine& machine, uint32_t rank) {
-    machine.take_what_is_there(rank);
-    for (const auto& part : parts) {
-      if (part->rank != rank || part->ends != 0) continue;
-      if (part->has_begun) machine.withdraw(*part);
-      End(*part, Lost());
+    machine.end(rank, Lost());
+    for (ScheduledPart* part : of_rank_[rank]) {
+      if (!part->has_begun) part->End(Lost());
     }
     is_over_[rank] = true;
   }
 
-  void Strike(int turn) {
+  void Strike() {
     const ScheduledFault& fault = *fault_;
-    if (turn < fault.not_before) return;
-    const bool waits = turn < fault.not_before + kWaitForStepTurns;
+    if (turn_ < fault.not_before || is_over_[fault.rank]) return;
+    const bool waits = turn_ < fault.not_before + kWaitForStepTurns;
     local::Window& window = *windows[fault.rank];
     within_.emplace(room, shape_, window, heaps_);
     const bool is_within = fault.within.has_value() && within_->Begin(*fault.within);
@@ -280,10 +279,20 @@ class Schedule {
   void CheckBesideTheFrozen() const {
     if (stopped_ == 0 || BlocksOf(*windows[stopped_]) == shape_.blocks) return;
     for (const auto& part : parts) {
-      if (std::ranges::find(part->op.ranks, stopped_) != part->op.ranks.end()) continue;
-      EXPECT_EQ(part->ends, 1) << "tensor " << part->op.tensor << " waits for rank " << stopped_
+      if (!part->has_begun || part->op.IsOf(stopped_) || !HaveAllBegun(part->op)) continue;
+      if (leaves_ && part->rank == leaver_) continue;  // its end may wait for the rank's blocks
+      EXPECT_EQ(part->ends, 1) << What(*part) << ": waits for rank " << stopped_
                                << ", which takes no part in it";
     }
+  }
+  // Returns whether each rank of the operation has begun it, or the join before it, or is gone.
+  bool HaveAllBegun(const RolledOp& op) const {
+    return std::ranges::all_of(parts, [&](const auto& part) {
+      const bool joins = part->op.Is(wire::Op::kJoin) && part->op.joins_before == op.joins_before &&
+                         Has(op.joined, part->rank);
+      const bool counts = &part->op == &op || (joins && op.IsOf(part->rank));
+      return !counts || part->has_begun || is_over_[part->rank];
+    });
   }
   // Returns the number of blocks that the rank has to release.
   static uint32_t BlocksOf(local::Window& window) {
@@ -301,34 +310,74 @@ class Schedule {
     stopped_ = kNobody;
   }
 
-  void RollOps() {
-    to_begin_.resize(count_);
-    for (TensorId tensor = 1; tensor <= 12; ++tensor) {
-      auto op = std::make_unique<RolledOp>();
-      op->tensor = tensor;
-      op->how = std::array{Combine::kSum, Combine::kMin, Combine::kOverlay}[Below(3)];
-      op->pieces = 1 + static_cast<uint32_t>(Below(6));
-      RankSet in = FirstRanks(count_);
-      if (count_ > 2 && Below(3) == 0) in &= ~Bit(static_cast<uint32_t>(Below(count_)));
-      for (uint32_t rank = 0; rank < count_; ++rank) {
-        if (Has(in, rank)) op->ranks.push_back(rank);
-      }
-      op->process_set = op->ranks.size() == count_ ? 0 : static_cast<uint32_t>(in);
-      op->root = op->ranks[Below(op->ranks.size())];
-      ops.push_back(std::move(op));
+  // Checks that all ranks that have seen the end of the operation agree about it.
+  void CheckAlike(const ScheduledPart& part, const ScheduledPart& first) const {
+    // When a rank is lost, ranks that have their part end well, and the others do not.
+    if (killed_ != kNobody) return;
+    EXPECT_EQ(part.status.ok(), first.status.ok()) << What(part) << "\n" << What(first);
+    // A rank that begins late may hear first that another one has left.
+    if (leaves_) return;
+    EXPECT_EQ(part.status, first.status) << What(part) << "\n" << What(first);
+  }
+  // Returns whether the schedule has a reason for the error.
+  bool MayFail(const ScheduledPart& part) const {
+    const RolledOp& op = part.op;
+    const Status& why = part.status;
+    if (why == Lost()) return killed_ != kNobody;
+    if (leaves_ && why == protocol::ErrorOfLeftRank(leaver_)) return true;
+    // A join has ended in an error, so the rank can begin nothing any more.
+    if (leaves_ && part.is_refused) return op.joins_before > 0;
+    // A block has noticed first that the rank ends the operation without its part.
+    if (leaves_ && why.code() == StatusCode::kUnavailable) return Has(op.Contributors(), leaver_);
+    if (why.code() == StatusCode::kMismatch) return op.Disagrees() || (leaves_ && IsDisputed(op));
+    if (why.code() == StatusCode::kInvalidArgument) return op.LacksRoot();
+    return why.code() == StatusCode::kDeadlineExceeded && op.is_aborted;
+  }
+  // Returns whether the ranks disagree about an earlier use of the name. If that use ends early,
+  // for another reason, they may notice at this one.
+  bool IsDisputed(const RolledOp& op) const {
+    return std::ranges::any_of(ops, [&](const auto& other) {
+      return other->name == op.name && other->number < op.number && other->Disagrees();
+    });
+  }
+  void CheckGood(const ScheduledPart& part, bool tells_ranks) const {
+    const RolledOp& op = part.op;
+    EXPECT_FALSE(op.Disagrees() || op.LacksRoot()) << What(part);
+    if (op.Is(wire::Op::kJoin)) {
+      EXPECT_TRUE(MayHaveJoinedLast(op, static_cast<uint32_t>(part.outcome.rows)))
+          << What(part) << ": rank " << part.outcome.rows;
+      return;
     }
-    uint64_t serial = 0;
-    for (uint32_t rank = 0; rank < count_; ++rank) {
-      for (const auto& op : ops) {
-        if (std::ranges::find(op->ranks, rank) == op->ranks.end()) continue;
-        ByteSpan shared;
-        if (Below(2) == 0) {
-          shared = heaps_.own(rank).Take(size_t{op->pieces} * kScheduledBytes).value();
-        }
-        parts.push_back(std::make_unique<ScheduledPart>(*op, rank, ++serial, shared));
-        to_begin_[rank].push_back(parts.back().get());
+    EXPECT_EQ(part.Result(), op.ResultOf(part.rank)) << What(part);
+    if (!tells_ranks && !op.IsGathered()) return;
+    RankSet told = 0;
+    for (uint32_t rank : part.outcome.ranks->List()) told |= Bit(rank);
+    EXPECT_EQ(told, op.Contributors()) << What(part);
+  }
+  // Returns whether the rank has taken part in as many operations of all ranks as any other.
+  bool MayHaveJoinedLast(const RolledOp& join, uint32_t rank) const {
+    std::vector<uint32_t> counts(count_);
+    for (const auto& part : parts) {
+      const RolledOp& op = part->op;
+      if (op.Is(wire::Op::kJoin) || op.spec.process_set != 0) continue;
+      if (op.joins_before == join.joins_before && part->status.ok()) ++counts[part->rank];
+    }
+    return rank < count_ && counts[rank] == std::ranges::max(counts);
+  }
+
+  void RollParts() {
+    for (const auto& op : ops) {
+      for (uint32_t rank : op->ranks) {
+        if (Has(op->joined, rank)) continue;
+        parts.push_back(std::make_unique<ScheduledPart>(*op, rank, parts.size()));
+        ScheduledPart& part = *parts.back();
+        of_rank_[rank].push_back(&part);
+        const size_t bytes = part.input.size_bytes();
+        if (bytes > 0 && Below(2) == 0) part.Share(heaps_.own(rank).Take(bytes).value());
+        // If such a use could end early for one rank, only time would show that ranks disagree.
+        const bool may_end_early = !op->Is(wire::Op::kJoin) && !op->dissenter.has_value();
+        if (may_end_early && Below(12) == 0) part.tries_to_give_up = 3;
       }
-      std::ranges::shuffle(to_begin_[rank], random);
     }
   }
 
@@ -342,13 +391,17 @@ class Schedule {
   const SharedRoom room;
   std::vector<std::unique_ptr<local::Window>> windows;
   std::vector<std::unique_ptr<RolledOp>> ops;
-  std::vector<std::unique_ptr<ScheduledPart>> parts;
+  std::vector<std::unique_ptr<ScheduledPart>> parts;  // by the id of the operation
 
  private:
-  std::vector<std::deque<ScheduledPart*>> to_begin_;
+  std::vector<std::vector<ScheduledPart*>> of_rank_;  // in the order of the operations
   std::vector<bool> sleeping_;
   std::vector<uint32_t> seen_;
-  std::vector<bool> is_over_;  // of ranks that have heard of a loss
+  std::vector<bool> is_over_;  // of ranks that have heard of a loss, or have left
+  int turn_ = 0;
+  uint32_t leaver_ = kNobody;
+  int leaves_at_ = 0;    // in turns
+  bool leaves_ = false;  // it has begun to
   std::optional<ScheduledFault> fault_;
   std::optional<StoppedStep> within_;
   bool is_struck_ = false;

@@ -1,0 +1,247 @@
+// A machine that is the only member of a job with servers, under a random schedule
+// (schedule_for_test.h).
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "src/machine/member/ferry.h"
+#include "src/machine/member/uplink.h"
+#include "src/machine/member/upward_lane.h"
+#include "src/machine/room/word_channel.h"
+#include "src/machine/schedule_for_test.h"
+#include "src/machine/schedule_front_for_test.h"
+#include "src/machine/schedule_shards_for_test.h"
+
+namespace byteps::machine {
+
+// Puts the parts together as MachineLanes does. Each rank has two loops: that of its window, and
+// that of its engine, with the front and, at the carrier, the uplink and the lane.
+class MemberMachine {
+ public:
+  MemberMachine(uint64_t seed, uint32_t count)
+      : shape_(ScheduledShape(count, seed)),
+        ranks_(seed, count, shape_, 1),
+        parts_(count),
+        view_(ViewOf(count)),
+        ferry_(*ranks_.windows[0]),
+        shards_(ferry_,
+                [this](protocol::FrontMail told) {
+                  Put(0, [this, told = std::move(told)] { uplink_.OnMail(told); });
+                }),
+        coordinator_(count, {[this](uint32_t to, const wire::Message& message) {
+                               Put(to,
+                                   [this, to, message] { parts_[to].front->OnMessage(message); });
+                             },
+                             [this](uint32_t rank) { LetLeave(rank); }}),
+        uplink_(count, 1, shape_.block_bytes, ferry_,
+                {[this](uint32_t, const protocol::LaneMail& what) { shards_.OnMail(what); },
+                 [this](uint32_t to, const MemberWords::ToRank& word) {
+                   Post(0, [this, to, word] { parts_[0].mail->SayTo(to, word); });
+                 },
+                 [](const protocol::FrontMail&) {},
+                 [](const Status& why) { ADD_FAILURE() << why.ToString(); }}) {
+    for (uint32_t rank = 0; rank < count; ++rank) AddRank(rank, seed);
+    for (uint32_t rank = 0; rank < count; ++rank) {
+      parts_[rank].front->front.OnView(view_, 0, rank);
+      ranks_.AddSets(parts_[rank].front->front);
+    }
+  }
+
+  // Returns whether a rank was stopped in the middle of a step.
+  bool Run(std::optional<ScheduledFault> fault) {
+    if (fault.has_value()) ranks_.SetFault(*fault);
+    ScheduledMachine machine;
+    machine.submit = [this](uint32_t rank, protocol::Operation operation) {
+      return parts_[rank].front->front.Submit(std::move(operation));
+    };
+    machine.give_up = [this](uint32_t rank, protocol::OperationId id) {
+      parts_[rank].front->GiveUp(id);
+    };
+    machine.leave = [this](uint32_t rank) {
+      parts_[rank].front->front.Settle();
+      Later(rank, [this, rank] { SayLeave(rank); });
+    };
+    machine.step = [this](uint32_t rank) { return Step(rank); };
+    machine.end = [this](uint32_t rank, const Status& why) { End(rank, why); };
+    machine.has_mail = [this](uint32_t rank) { return !parts_[rank].inbox.empty(); };
+    machine.take_mail = [this](uint32_t rank) { TakeOne(parts_[rank].inbox); };
+    const auto below = [this](uint64_t end) { return ranks_.Below(end); };
+    machine.others = {[this, below] { return coordinator_.Step(below); },
+                      [this, below] { return shards_.Step(below); }};
+    ranks_.Run(machine);
+    ranks_.Check(false);
+    return ranks_.was_struck_within();
+  }
+
+ private:
+  using Work = std::function<void()>;
+  // The parts of one rank.
+  struct Part {
+    std::unique_ptr<WordChannel<MemberWords>> mail;
+    std::unique_ptr<UpwardLane> lane;
+    std::unique_ptr<ScheduledFront> front;
+    std::deque<Work> posts;  // to the loop of the window
+    std::deque<Work> inbox;  // to the loop of the engine
+    bool says_leave = false;
+    bool has_stopped = false;  // the front
+    bool may_leave = false;
+  };
+
+  static wire::View ViewOf(uint32_t count) {
+    wire::View view;
+    view.epoch = view.generation = view.began = 1;
+    view.piece_bytes_max = kScheduledBytes;
+    for (uint32_t rank = 0; rank < count; ++rank) {
+      wire::WorkerInfo worker;
+      worker.rank = worker.local_rank = rank;
+      worker.slot = 0;
+      view.workers.push_back(worker);
+    }
+    view.servers.emplace_back().shard_weights = {1};
+    return view;
+  }
+  void AddRank(uint32_t rank, uint64_t seed) {
+    Part& part = parts_[rank];
+    part.mail = std::make_unique<WordChannel<MemberWords>>(
+        ranks_.room, *ranks_.windows[rank], static_cast<uint32_t>(parts_.size()),
+        WordChannel<MemberWords>::Events{
+            [this](uint32_t from, const MemberWords::ToCarrier& word) {
+              Put(0, [this, from, word] { uplink_.OnWord(from, word); });
+            },
+            [this, rank](const MemberWords::ToRank& word) { OnWord(rank, word); }});
+    part.lane = std::make_unique<UpwardLane>(
+        *ranks_.windows[rank], rank == kCarrierRank ? &ferry_ : nullptr,
+        UpwardLane::Events{[&part](const MemberWords::ToCarrier& word) { part.mail->Say(word); },
+                           [this, rank](const protocol::FrontMail& told) { Tell(rank, told); }});
+    part.front = std::make_unique<ScheduledFront>(
+        seed, ScheduledFront::Events{
+                  [this, rank](const wire::Message& said) { coordinator_.Hear(rank, said); },
+                  [this, rank](const protocol::LaneMail& mail) { ToLane(rank, mail); },
+                  [this](protocol::OperationId id, protocol::Outcome outcome) {
+                    ranks_.OnComplete(id, std::move(outcome));
+                  },
+                  [this, rank] { SayLeave(rank); }});
+  }
+
+  void Post(uint32_t rank, Work work) {
+    parts_[rank].posts.push_back(std::move(work));
+    ranks_.Wake(rank);
+  }
+  void Put(uint32_t rank, Work work) { parts_[rank].inbox.push_back(std::move(work)); }
+  // On the loop of the engine, at some time.
+  void Later(uint32_t rank, Work work) {
+    Put(rank, [this, rank, work = std::move(work)] {
+      if (ranks_.Below(10) == 0) return work();
+      Later(rank, work);
+    });
+  }
+  static void TakeOne(std::deque<Work>& from) {
+    const Work first = std::move(from.front());
+    from.pop_front();
+    first();
+  }
+  void Tell(uint32_t rank, const protocol::FrontMail& mail) {
+    Put(rank, [this, rank, mail] { parts_[rank].front->front.OnMail(mail); });
+  }
+  void ToLane(uint32_t rank, const protocol::LaneMail& mail) {
+    const auto* view = std::get_if<protocol::to_lane::View>(&mail);
+    if (view != nullptr && rank == kCarrierRank) uplink_.OnView(*view);
+    Post(rank, [this, rank, mail] { parts_[rank].lane->OnMail(mail); });
+  }
+
+  bool Step(uint32_t rank) {
+    Part& part = parts_[rank];
+    bool did = !part.posts.empty();
+    for (size_t i = part.posts.size(); i > 0; --i) TakeOne(part.posts);
+    EXPECT_TRUE(part.mail->Hear([] { return true; }, did).ok());
+    if (rank == kCarrierRank) did = ferry_.Admit() || did;
+    Result<bool> stepped = part.lane->Step();
+    EXPECT_TRUE(stepped.ok()) << stepped.status().ToString();
+    did = stepped.value() || did;
+    part.mail->Flush();
+    if (!did) LeaveIfDone(rank);
+    if (rank == kCarrierRank) ferry_.Resume();
+    return did;
+  }
+  void OnWord(uint32_t rank, const MemberWords::ToRank& word) {
+    Part& part = parts_[rank];
+    if (const auto* ended = std::get_if<member::Ended>(&word)) {
+      part.lane->OnEnded(*ended, Time());
+    } else if (const auto* settled = std::get_if<member::IsSettled>(&word)) {
+      Tell(rank, protocol::to_front::Settled{settled->question});
+    } else if (std::holds_alternative<MayLeave>(word)) {
+      part.may_leave = true;
+    } else {
+      ADD_FAILURE() << "rank " << rank << " is told something else";
+    }
+  }
+
+  // The rank has settled, or that took too long. If operations are open, the lane takes no more
+  // answers.
+  void SayLeave(uint32_t rank) {
+    Part& part = parts_[rank];
+    if (std::exchange(part.says_leave, true)) return;
+    const bool is_clean = part.front->front.open_operations() == 0;
+    Post(rank, [this, rank, is_clean] {
+      if (!is_clean) parts_[rank].lane->IgnoreAnswers();
+      Put(rank, [this, rank] { coordinator_.Hear(rank, wire::Leave()); });
+      // The coordinator may be away for long.
+      if (!is_clean) Put(rank, [this, rank] { Later(rank, [this, rank] { Stop(rank); }); });
+    });
+  }
+  // The coordinator says to all that the rank has left.
+  void LetLeave(uint32_t rank) {
+    ++view_.epoch;
+    view_.workers[rank].left = true;
+    for (uint32_t to = 0; to < parts_.size(); ++to) {
+      if (to == rank) {
+        Put(to, [this, rank] { Stop(rank); });
+      } else {
+        Put(to, [this, to, view = view_] { parts_[to].front->front.OnView(view, 0, to); });
+      }
+    }
+  }
+  void Stop(uint32_t rank) {
+    Part& part = parts_[rank];
+    if (std::exchange(part.has_stopped, true)) return;
+    Post(rank, [&part] { part.mail->Say(Leaves()); });
+    part.front->front.Stop({StatusCode::kShutdown, "the rank leaves"});
+  }
+  void LeaveIfDone(uint32_t rank) {
+    Part& part = parts_[rank];
+    if (!part.may_leave || !part.lane->IsDrained()) return;
+    if (part.front->front.open_operations() > 0) return;
+    ranks_.windows[rank]->Leave();
+    ranks_.OnLeft(rank);
+  }
+
+  void End(uint32_t rank, const Status& why) {
+    Part& part = parts_[rank];
+    part.lane->IgnoreAnswers();
+    while (!part.inbox.empty()) TakeOne(part.inbox);
+    part.front->front.Stop(why);
+    while (!part.posts.empty() || !part.inbox.empty()) {
+      TakeOne(part.posts.empty() ? part.inbox : part.posts);
+    }
+    EXPECT_EQ(part.front->front.open_operations(), 0U);
+  }
+
+  const local::WindowShape shape_;
+  Schedule ranks_;
+  std::vector<Part> parts_;  // by rank
+  wire::View view_;
+  Ferry ferry_;
+  ScheduledShards shards_;
+  ScheduledCoordinator coordinator_;
+  Uplink uplink_;
+};
+
+}  // namespace byteps::machine

@@ -131,11 +131,10 @@ def bring(memory: torch.Tensor, tensor: torch.Tensor) -> None:
 
 
 def as_bytes(memory: torch.Tensor) -> torch.Tensor:
-    """Return contiguous memory as a row of bytes."""
+    """Return contiguous memory as a row of bytes, which is the same memory."""
     flat = memory.detach().reshape(-1)
-    if flat.stride(0) != 1:  # of a single element
-        flat = flat.clone(memory_format=torch.contiguous_format)
-    return flat.view(torch.uint8)
+    # A single element may have any stride, and torch views it as bytes only with a stride of one.
+    return flat.as_strided((flat.numel(),), (1,)).view(torch.uint8)
 
 
 def as_numbers(memory: torch.Tensor, operation: Operation) -> tuple[torch.Tensor, DataType]:

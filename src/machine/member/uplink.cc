@@ -180,11 +180,8 @@ void Uplink::On(uint32_t rank, const Leaves&) {
   asks_.erase(rank);
   for (const RoundKey& key : book_.Keys()) {
     Round& round = *book_.Find(key);
-    if (!round.is_decided) {
-      round.extra.brings.erase(rank);
-      continue;
-    }
-    if (round.extra.end.has_value() || (round.begun & Bit(rank)) == 0) continue;
+    const bool goes_on = round.is_decided && !round.extra.end.has_value();
+    if (!goes_on || (round.begun & Bit(rank)) == 0) continue;
     round.extra.broken = ErrorOfLeftRank(machine_ranks_.RankOf(rank));
     ferry_.Close(key);
     AskForError(key, round, round.extra.broken);

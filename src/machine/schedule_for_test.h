@@ -58,6 +58,25 @@ struct ScheduledMachine {
   std::vector<std::function<bool()>> others;
 };
 
+// Counts what some schedules have played.
+struct Played {
+  uint64_t within = 0;  // ranks that stopped in the middle of a step
+  uint64_t joins = 0;
+  uint64_t leaves = 0;
+  uint64_t disagreements = 0;
+  uint64_t gaps = 0;    // tables of sizes without the numbers of a rank
+  uint64_t let_go = 0;  // words to ranks about tensors that all have let go of
+
+  void Add(const Played& other) {
+    within += other.within;
+    joins += other.joins;
+    leaves += other.leaves;
+    disagreements += other.disagreements;
+    gaps += other.gaps;
+    let_go += other.let_go;
+  }
+};
+
 inline local::WindowShape ScheduledShape(uint32_t ranks, uint64_t seed) {
   return {.ranks = ranks,
           .blocks = 2 + static_cast<uint32_t>(seed % 3),
@@ -149,6 +168,9 @@ class Schedule {
   // Checks each operation. `tells_ranks`: each outcome names the ranks that have taken part; else
   // only outcomes of operations that tell sizes first do.
   void Check(bool tells_ranks) const {
+    if (leaves_ && killed_ == kNobody) {
+      EXPECT_TRUE(is_over_[leaver_]) << "rank " << leaver_ << " cannot leave";
+    }
     for (const auto& op : ops) {
       const ScheduledPart* first = nullptr;  // of those that saw all of it
       for (const auto& part : parts) {
@@ -170,7 +192,23 @@ class Schedule {
       }
     }
   }
-  bool was_struck_within() const { return within_.has_value(); }
+  Played played() const {
+    Played played;
+    played.within = within_.has_value() ? 1 : 0;
+    played.leaves = leaves_ ? 1 : 0;
+    for (const auto& op : ops) {
+      const auto part = std::ranges::find_if(parts, [&](const auto& one) {
+        return &one->op == op.get() && one->ends != 0 && one->rank != leaver_;
+      });
+      if (part == parts.end()) continue;
+      const bool is_good = (*part)->status.ok();
+      const bool has_gap = op->IsGathered() && op->Contributors() != op->Ranks();
+      if ((*part)->status.code() == StatusCode::kMismatch) ++played.disagreements;
+      if (is_good && op->Is(wire::Op::kJoin)) ++played.joins;
+      if (is_good && has_gap) ++played.gaps;
+    }
+    return played;
+  }
 
  private:
   static constexpr uint32_t kNobody = UINT32_MAX;

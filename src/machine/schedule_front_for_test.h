@@ -37,12 +37,16 @@ class ScheduledFront final : public protocol::FrontDriver {
     } else if (const auto* failed = std::get_if<wire::DeclareFailed>(&message)) {
       front.OnDeclareFailed(*failed);
     } else if (const auto* forgotten = std::get_if<wire::Forgotten>(&message)) {
+      let_go_ += forgotten->tensors.size();
       front.OnForgotten(*forgotten);
     }
   }
   void GiveUp(protocol::OperationId id) {
     front.Abort(id, {"a rank has waited too long", "", false});
   }
+
+  // Returns the number of tensors of which the rank has heard that all ranks have let go of them.
+  uint64_t let_go() const { return let_go_; }
 
  private:
   static protocol::FrontOptions OptionsOf(uint64_t seed) {
@@ -53,6 +57,7 @@ class ScheduledFront final : public protocol::FrontDriver {
   }
 
   const Events events_;
+  uint64_t let_go_ = 0;
   protocol::KernelArithmetic arithmetic_;
 
  public:

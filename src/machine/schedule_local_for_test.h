@@ -35,8 +35,7 @@ class LocalMachine {
     }
   }
 
-  // Returns whether a rank was stopped in the middle of a step.
-  bool Run(std::optional<ScheduledFault> fault) {
+  Played Run(std::optional<ScheduledFault> fault) {
     if (fault.has_value()) ranks_.SetFault(*fault);
     ScheduledMachine machine;
     machine.submit = [this](uint32_t rank, protocol::Operation operation) {
@@ -60,7 +59,9 @@ class LocalMachine {
     };
     ranks_.Run(machine);
     ranks_.Check(true);
-    return ranks_.was_struck_within();
+    Played played = ranks_.played();
+    for (const Part& part : parts_) played.let_go += part.front->let_go();
+    return played;
   }
 
  private:

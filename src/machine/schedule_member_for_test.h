@@ -55,8 +55,7 @@ class MemberMachine {
     }
   }
 
-  // Returns whether a rank was stopped in the middle of a step.
-  bool Run(std::optional<ScheduledFault> fault) {
+  Played Run(std::optional<ScheduledFault> fault) {
     if (fault.has_value()) ranks_.SetFault(*fault);
     ScheduledMachine machine;
     machine.submit = [this](uint32_t rank, protocol::Operation operation) {
@@ -72,13 +71,18 @@ class MemberMachine {
     machine.step = [this](uint32_t rank) { return Step(rank); };
     machine.end = [this](uint32_t rank, const Status& why) { End(rank, why); };
     machine.has_mail = [this](uint32_t rank) { return !parts_[rank].inbox.empty(); };
-    machine.take_mail = [this](uint32_t rank) { TakeOne(parts_[rank].inbox); };
+    machine.take_mail = [this](uint32_t rank) {
+      TakeOne(parts_[rank].inbox);
+      EndIfStopped(rank);
+    };
     const auto below = [this](uint64_t end) { return ranks_.Below(end); };
     machine.others = {[this, below] { return coordinator_.Step(below); },
                       [this, below] { return shards_.Step(below); }};
     ranks_.Run(machine);
     ranks_.Check(false);
-    return ranks_.was_struck_within();
+    Played played = ranks_.played();
+    for (const Part& part : parts_) played.let_go += part.front->let_go();
+    return played;
   }
 
  private:
@@ -92,6 +96,8 @@ class MemberMachine {
     std::deque<Work> inbox;  // to the loop of the engine
     bool says_leave = false;
     bool has_stopped = false;  // the front
+    bool is_ending = false;    // and has nothing open
+    bool leaves = false;       // the window's loop knows that
     bool may_leave = false;
   };
 
@@ -139,7 +145,7 @@ class MemberMachine {
   // On the loop of the engine, at some time.
   void Later(uint32_t rank, Work work) {
     Put(rank, [this, rank, work = std::move(work)] {
-      if (ranks_.Below(10) == 0) return work();
+      if (ranks_.Below(4) == 0) return work();
       Later(rank, work);
     });
   }
@@ -215,10 +221,15 @@ class MemberMachine {
     Post(rank, [&part] { part.mail->Say(Leaves()); });
     part.front->front.Stop({StatusCode::kShutdown, "the rank leaves"});
   }
+  void EndIfStopped(uint32_t rank) {
+    Part& part = parts_[rank];
+    if (!part.has_stopped || part.front->front.open_operations() > 0) return;
+    if (std::exchange(part.is_ending, true)) return;
+    Post(rank, [&part] { part.leaves = true; });
+  }
   void LeaveIfDone(uint32_t rank) {
     Part& part = parts_[rank];
-    if (!part.may_leave || !part.lane->IsDrained()) return;
-    if (part.front->front.open_operations() > 0) return;
+    if (!part.leaves || !part.may_leave || !part.lane->IsDrained()) return;
     ranks_.windows[rank]->Leave();
     ranks_.OnLeft(rank);
   }

@@ -41,12 +41,13 @@ struct RolledOp {
   bool Is(wire::Op op) const { return spec.op == op; }
   bool IsOf(uint32_t rank) const { return std::ranges::find(ranks, rank) != ranks.end(); }
   bool IsGathered() const { return Is(wire::Op::kAllgather) || Is(wire::Op::kAlltoall); }
-  // Returns the ranks that begin it, and so take part.
-  local::RankSet Contributors() const {
+  local::RankSet Ranks() const {
     local::RankSet set = 0;
     for (uint32_t rank : ranks) set |= local::Bit(rank);
-    return set & ~joined;
+    return set;
   }
+  // Returns the ranks that begin it, and so take part.
+  local::RankSet Contributors() const { return Ranks() & ~joined; }
   // Returns whether the ranks that begin it mean different tensors.
   bool Disagrees() const {
     const local::RankSet set = Contributors();

@@ -1,7 +1,6 @@
 // Whole machines under random schedules (schedule_for_test.h).
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <optional>
 #include <random>
 #include <string>
@@ -30,32 +29,43 @@ uint64_t FirstSeed() { return kSeeds * static_cast<uint64_t>(GTEST_FLAG_GET(rand
 
 class Schedules : public testing::TestWithParam<int> {
  protected:
-  void ForSeeds(const std::function<void(uint64_t seed, uint32_t count)>& play) {
+  // Plays schedules, each with a rank that stops, or without.
+  template <typename Machine>
+  Played Play(bool with_faults) {
+    Played all;
+    const auto ranks = static_cast<uint32_t>(GetParam());
     const uint64_t first = FirstSeed();
     for (uint64_t seed = first; seed < first + kSeeds && !HasFailure(); ++seed) {
       SCOPED_TRACE("seed " + std::to_string(seed));
-      play(seed, static_cast<uint32_t>(GetParam()));
+      std::optional<ScheduledFault> fault;
+      if (with_faults) fault = FaultOf(seed, ranks);
+      all.Add(Machine(seed, ranks).Run(fault));
     }
+    return all;
+  }
+  template <typename Machine>
+  void PlayAll() {
+    const Played all = Play<Machine>(false);
+    if (HasFailure()) return;
+    EXPECT_GT(all.joins, kSeeds / 5);
+    EXPECT_GT(all.leaves, kSeeds / 10);
+    EXPECT_GT(all.disagreements, kSeeds / 5);
+    EXPECT_GT(all.gaps, kSeeds / 10);
+    EXPECT_GT(all.let_go, kSeeds);
   }
   template <typename Machine>
   void PlayFaults() {
-    uint64_t within = 0;
-    ForSeeds([&](uint64_t seed, uint32_t count) {
-      if (Machine(seed, count).Run(FaultOf(seed, count))) ++within;
-    });
-    EXPECT_GT(within, kSeeds / 10) << "too few ranks stop in the middle of a step";
+    const Played all = Play<Machine>(true);
+    if (HasFailure()) return;
+    EXPECT_GT(all.within, kSeeds / 10);
   }
 };
 
-TEST_P(Schedules, OfAMachineWithoutServers) {
-  ForSeeds([](uint64_t seed, uint32_t count) { LocalMachine(seed, count).Run({}); });
-}
+TEST_P(Schedules, OfAMachineWithoutServers) { PlayAll<LocalMachine>(); }
 
 TEST_P(Schedules, OfAMachineWithoutServersOneOfWhoseRanksStops) { PlayFaults<LocalMachine>(); }
 
-TEST_P(Schedules, OfAMachineThatIsOneMember) {
-  ForSeeds([](uint64_t seed, uint32_t count) { MemberMachine(seed, count).Run({}); });
-}
+TEST_P(Schedules, OfAMachineThatIsOneMember) { PlayAll<MemberMachine>(); }
 
 TEST_P(Schedules, OfAMachineThatIsOneMemberOneOfWhoseRanksStops) { PlayFaults<MemberMachine>(); }
 

@@ -58,7 +58,7 @@ struct ScheduledMachine {
   std::vector<std::function<bool()>> others;
 };
 
-// Counts what some schedules have played.
+// Counts what schedules have played.
 struct Played {
   uint64_t within = 0;  // ranks that stopped in the middle of a step
   uint64_t joins = 0;
@@ -192,6 +192,7 @@ class Schedule {
       }
     }
   }
+  bool has_lost_one() const { return killed_ != kNobody; }
   Played played() const {
     Played played;
     played.within = within_.has_value() ? 1 : 0;

@@ -80,6 +80,7 @@ class MemberMachine {
                       [this, below] { return shards_.Step(below); }};
     ranks_.Run(machine);
     ranks_.Check(false);
+    EXPECT_TRUE(shards_.IsIdle() || ranks_.has_lost_one());
     Played played = ranks_.played();
     for (const Part& part : parts_) played.let_go += part.front->let_go();
     return played;

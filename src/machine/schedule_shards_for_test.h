@@ -52,6 +52,8 @@ class ScheduledShards {
       tell_(protocol::to_front::Settled{settle->question});
     }
   }
+  // Returns whether no exchange is open.
+  bool IsIdle() const { return open_.empty() && stages_.empty(); }
   // Takes one step; `pick` chooses it by number. False: there is no step.
   bool Step(const std::function<uint64_t(uint64_t)>& pick) {
     if (steps_.empty()) return false;
@@ -177,6 +179,9 @@ class ScheduledCoordinator {
     }
     if (ranks.empty()) return false;
     const uint32_t rank = ranks[pick(ranks.size())];
+    // It may be away when a rank leaves, which does not wait for long.
+    const bool leaves = std::holds_alternative<wire::Leave>(heard_[rank].front());
+    if (leaves && pick(10) != 0) return true;
     const wire::Message message = std::move(heard_[rank].front());
     heard_[rank].pop_front();
     Take({rank + 1, rank}, message);

@@ -1,5 +1,5 @@
-// ByteRing: bytes from one process to another through memory that both have mapped. One end writes,
-// the other reads; neither waits here.
+// A ring carries bytes from one process to another through memory that both have mapped. One end, a
+// RingWriter, writes; the other, a RingReader, reads; neither waits here.
 //
 // An end that has nothing to do says so in a word of the ring (Wait), and the other end then learns
 // that it has to wake it (TakeWake). The users choose the means of waking. An end does not trust

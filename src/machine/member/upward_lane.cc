@@ -5,8 +5,6 @@
 #include <utility>
 #include <variant>
 
-#include "src/machine/room/exchange_words.h"
-
 namespace byteps::machine {
 namespace {
 
@@ -139,7 +137,7 @@ MemberFacts UpwardLane::FactsOf(const protocol::Exchange& exchange) {
 void UpwardLane::On(const protocol::to_lane::Begin& mail) {
   const protocol::Exchange& exchange = *mail.exchange;
   RoundKey key = KeyOf(exchange);
-  open_.Begin(key, exchange);
+  open_.Begin(exchange);
   member::Begun begun{key, FactsOf(exchange)};
   if (exchange.count > 0) {
     protocol::Spans first = exchange.spans->SpansOf(exchange.first_piece);

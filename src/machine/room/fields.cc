@@ -1,18 +1,9 @@
 #include "src/machine/room/fields.h"
 
 #include <algorithm>
-#include <bit>
 #include <span>
 
 namespace byteps::machine {
-
-std::string RanksText(RankSet ranks) {
-  std::string text;
-  for (; ranks != 0; ranks &= ranks - 1) {
-    text += (text.empty() ? "" : ", ") + std::to_string(std::countr_zero(ranks));
-  }
-  return text;
-}
 
 void FieldWriter::Text(const std::string& text) {
   Number(static_cast<uint32_t>(text.size()));

@@ -16,8 +16,13 @@
 #include "src/machine/room/words.h"
 #include "src/protocol/worker/exchange/exchange.h"
 #include "src/protocol/worker/exchange/mail.h"
+#include "src/wire/join_word.h"
 
 namespace byteps::machine {
+
+inline RoundKey KeyOf(const protocol::Exchange& exchange) {
+  return {exchange.tensor.id, exchange.use, exchange.first_piece};
+}
 
 template <typename Extra>
 class OpenRounds {
@@ -31,7 +36,8 @@ class OpenRounds {
   explicit OpenRounds(BlockWork& work) : work_(work) {}
 
   // Adds the round of `exchange`, which the front keeps until it is withdrawn or has ended.
-  Round& Begin(const RoundKey& key, const protocol::Exchange& exchange) {
+  Round& Begin(const protocol::Exchange& exchange) {
+    const RoundKey key = machine::KeyOf(exchange);
     keys_[exchange.serial] = key;
     return rounds_[key] = {&exchange, {}};
   }
@@ -64,6 +70,12 @@ class OpenRounds {
   std::map<RoundKey, Round> rounds_;
   std::map<uint64_t, RoundKey> keys_;
 };
+
+// Returns the operations that a rank has taken part in, if the exchange is its join; 0: it is none.
+inline uint32_t OperationsOf(const protocol::Exchange& exchange) {
+  if (exchange.tensor.combine != Combine::kLast) return 0;
+  return wire::OperationsOfJoin(exchange.spans->SpansOf(exchange.first_piece).push);
+}
 
 // Returns the word to the front that an exchange that it has withdrawn is out of use.
 inline protocol::to_front::Released ReleasedOf(const protocol::Exchange& exchange) {

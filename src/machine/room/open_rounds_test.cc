@@ -13,6 +13,7 @@ class OpenRoundsTest : public testing::Test {
   OpenRoundsTest() {
     exchange.serial = 7;
     exchange.tensor.id = 3;
+    exchange.use = 9;
     exchange.count = 4;
     exchange.first_piece = 1;
   }
@@ -27,7 +28,7 @@ class OpenRoundsTest : public testing::Test {
 TEST_F(OpenRoundsTest, ARoundIsFoundByKeyAndBySerialUntilItEnds) {
   EXPECT_EQ(open.Find(key), nullptr);
   EXPECT_FALSE(open.KeyOf(7).has_value());
-  open.Begin(key, exchange).extra = 5;
+  open.Begin(exchange).extra = 5;
   ASSERT_NE(open.Find(key), nullptr);
   EXPECT_EQ(open.Find(key)->exchange, &exchange);
   EXPECT_EQ(open.KeyOf(7), key);
@@ -38,10 +39,10 @@ TEST_F(OpenRoundsTest, ARoundIsFoundByKeyAndBySerialUntilItEnds) {
 }
 
 TEST_F(OpenRoundsTest, AKeyThatIsBegunAgainKnowsNothingOfBefore) {
-  open.Begin(key, exchange).extra = 5;
+  open.Begin(exchange).extra = 5;
   open.End(key);
   exchange.serial = 8;
-  EXPECT_EQ(open.Begin(key, exchange).extra, 0);
+  EXPECT_EQ(open.Begin(exchange).extra, 0);
   EXPECT_FALSE(open.KeyOf(7).has_value());
   EXPECT_EQ(open.KeyOf(8), key);
 }
@@ -49,7 +50,7 @@ TEST_F(OpenRoundsTest, AKeyThatIsBegunAgainKnowsNothingOfBefore) {
 TEST_F(OpenRoundsTest, LooksAtAll) {
   auto is_five = [](const auto& round) { return round.extra == 5; };
   EXPECT_FALSE(open.Any(is_five));
-  open.Begin(key, exchange).extra = 5;
+  open.Begin(exchange).extra = 5;
   EXPECT_TRUE(open.Any(is_five));
 }
 

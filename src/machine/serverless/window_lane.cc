@@ -1,12 +1,9 @@
 #include "src/machine/serverless/window_lane.h"
 
-#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <utility>
 #include <variant>
-
-#include "src/machine/room/exchange_words.h"
 
 namespace byteps::machine {
 namespace {
@@ -72,7 +69,7 @@ void WindowLane::On(const protocol::to_lane::Begin& mail) {
   const protocol::Exchange& exchange = *mail.exchange;
   RoundKey key = KeyOf(exchange);
   const SmallPart part = PutSmall(exchange);
-  open_.Begin(key, exchange).extra.part = part;
+  open_.Begin(exchange).extra.part = part;
   events_.say(Begun{key, FactsOf(exchange, RanksOf(exchange.tensor.process_set)),
                     OperationsOf(exchange), part});
 }

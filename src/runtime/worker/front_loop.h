@@ -5,7 +5,7 @@
 // It knows no links, no words of a machine and no window: the engine carries mail and messages.
 // Submit, Declare, SetStuck, AddProcessSet, RemoveProcessSet and Refuse may be called from any
 // thread, the other methods on the loop's thread, or on the thread that owns the engine while the
-// loop does not run. No event may call back into the FrontLoop.
+// loop does not run.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,8 @@ namespace byteps::runtime {
 
 class FrontLoop final : private protocol::FrontDriver {
  public:
-  // The events of the engine, on the loop's thread.
+  // The events of the engine, on the loop's thread. to_lane and to_control come from inside the
+  // front, and do not call it.
   struct Events {
     std::function<void(uint32_t lane, protocol::LaneMail mail)> to_lane;
     std::function<void(const wire::Message&)> to_control;

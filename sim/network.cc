@@ -140,7 +140,7 @@ void Network::Propagate(SideId from, FrameId frame, bool local) {
   receiver.last_arrival = arrival;
   bool jitters = receiver.jitters || options_.jitter_max > Duration::zero();
   if (options_.carry_bytes || jitters) return Land(Peer(from), frame, arrival, head);
-  Ring<Landing>& landing = local ? links_[receiver.host].local : links_[receiver.host].landing;
+  RingQueue<Landing>& landing = local ? links_[receiver.host].local : links_[receiver.host].landing;
   LandInOrder(landing, {arrival, Peer(from), frame}, local ? Kind::kLocal : Kind::kLanding,
               receiver.host);
 }
@@ -159,12 +159,13 @@ void Network::Land(SideId side, FrameId frame, Time arrival, Time head) {
 }
 
 // Uses one event for all frames on their way to a host, so that few events wait.
-void Network::LandInOrder(Ring<Landing>& landing, const Landing& next, Kind kind, HostId host) {
+void Network::LandInOrder(RingQueue<Landing>& landing, const Landing& next, Kind kind,
+                          HostId host) {
   landing.push_back(next);
   if (landing.size() == 1) Add(next.when, kind, host);
 }
 
-void Network::Landed(Ring<Landing>& landing, Kind kind, HostId host) {
+void Network::Landed(RingQueue<Landing>& landing, Kind kind, HostId host) {
   Landing landed = landing.front();
   landing.pop_front();
   if (!landing.empty()) Add(landing.front().when, kind, host);

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "sim/frame.h"
-#include "src/base/ring.h"
+#include "src/base/ring_queue.h"
 #include "src/base/time.h"
 
 namespace byteps::sim {
@@ -119,9 +119,9 @@ class Network {
     Time receive_free{};
     std::optional<SideId> turn;  // the side that has the turn
     uint32_t turn_bytes = 0;     // sent in it
-    Ring<SideId> line;           // sides with something to send, in turn
-    Ring<Landing> landing;       // on their way to this host in order of time, without jitter
-    Ring<Landing> local;         // the same, from this host
+    RingQueue<SideId> line;      // sides with something to send, in turn
+    RingQueue<Landing> landing;  // on their way to this host in order of time, without jitter
+    RingQueue<Landing> local;    // the same, from this host
   };
   // Frames that were sent into a cut.
   struct Stall {
@@ -159,8 +159,8 @@ class Network {
   void Propagate(SideId from, FrameId frame, bool local);
   Duration JitterOf(SideId side);
   void Land(SideId side, FrameId frame, Time arrival, Time head);
-  void LandInOrder(Ring<Landing>& landing, const Landing& next, Kind kind, HostId host);
-  void Landed(Ring<Landing>& landing, Kind kind, HostId host);
+  void LandInOrder(RingQueue<Landing>& landing, const Landing& next, Kind kind, HostId host);
+  void Landed(RingQueue<Landing>& landing, Kind kind, HostId host);
   void CloseBothEnds(ConnectionId connection, bool timed_out);
   bool IsCut(SideId from) const;
   bool Frozen(const Endpoint* end) const;

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/ring.h"
+#include "src/base/ring_queue.h"
 #include "src/base/time.h"
 #include "src/protocol/shard/shard_driver.h"
 #include "src/protocol/shard/state/attendance.h"
@@ -39,7 +39,7 @@ class Wants {
   void Tick(Time now);
 
  private:
-  using Waiting = Ring<std::pair<wire::PieceRef, Time>>;
+  using Waiting = RingQueue<std::pair<wire::PieceRef, Time>>;
   void ForgetEnded(Waiting& waiting);
   void Collect(Waiting& waiting, Duration after, Time now);
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "src/base/ring.h"
+#include "src/base/ring_queue.h"
 #include "src/wire/data.h"
 
 namespace byteps::protocol {
@@ -69,7 +69,7 @@ class NumberedAnswers {
   }
 
  private:
-  Ring<Answered> kept_;  // the latest ones, up to number sent_
+  RingQueue<Answered> kept_;  // the latest ones, up to number sent_
   uint64_t sent_ = 0;
   uint64_t acknowledged_ = 0;
   uint64_t stable_told_ = 0;

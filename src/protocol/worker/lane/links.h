@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/ring.h"
+#include "src/base/ring_queue.h"
 #include "src/base/time.h"
 #include "src/base/types.h"
 #include "src/wire/frame.h"
@@ -68,12 +68,13 @@ class Links {
     std::optional<Time> owes_since;  // the time of the first answer that is not acknowledged
     uint64_t stable = 0;
     std::optional<wire::Stable> stable_later;
-    Ring<Unstable> unstable;
+    RingQueue<Unstable> unstable;
   };
   static void Count(Link& link, uint64_t number);
 
-  std::vector<Link> links_;               // by shard
-  Ring<std::pair<ShardId, Time>> owing_;  // ordered by owes_since; some entries are out of date
+  std::vector<Link> links_;  // by shard
+  RingQueue<std::pair<ShardId, Time>>
+      owing_;  // ordered by owes_since; some entries are out of date
 };
 
 }  // namespace byteps::protocol

@@ -11,7 +11,7 @@
 namespace byteps {
 
 template <typename T>
-class Ring {
+class RingQueue {
  public:
   bool empty() const { return count_ == 0; }
   size_t size() const { return count_; }

@@ -220,7 +220,7 @@ void Contributions::AnswerAgain(Slot to, const wire::DataHeader& header, size_t 
   if (!parts_.rules.AnswersRepeats()) return;
   Contribution repeated;
   Announce(repeated, header, payload_bytes);
-  parts_.delivery.Answer(*piece, header.ref, to, repeated);
+  parts_.rounds.Answer(*piece, header.ref, to, repeated);
   parts_.rounds.Settle(*piece);
 }
 

@@ -30,7 +30,6 @@ class Contributions {
     PieceTable& pieces;
     Answers& answers;
     Rounds& rounds;
-    VerdictDelivery& delivery;
   };
   explicit Contributions(const Parts& parts) : parts_(parts) {}
 

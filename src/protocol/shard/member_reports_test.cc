@@ -65,7 +65,7 @@ TEST(MemberReportsOfOneShardTest, WhoHasAVerdictSaysSoOfItself) {
   Room room;
   const ShardRules& rules = ShardRules::Default();
   ToldVerdicts told{{room.pool, room.arithmetic, rules, room.view, room.members, room.pieces,
-                     room.answers, room.rounds, room.delivery},
+                     room.answers, room.rounds},
                     4096};
   MemberReports reports{{room.view, room.members, room.pieces, room.answers, room.rounds, told}};
   Piece& piece = room.Decide(7);

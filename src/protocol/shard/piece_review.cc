@@ -67,8 +67,7 @@ void PieceReview::OnStillKnown(const wire::StillKnown& known) {
 void PieceReview::DropTensors(const std::function<bool(TensorId)>& unwanted) {
   parts_.pieces.EraseIf([&](Piece& piece) {
     if (!unwanted(piece.tensor)) return false;
-    parts_.delivery.Drop(piece);
-    parts_.rounds.Drop(piece);
+    parts_.rounds.Forget(piece);
     return true;
   });
 }

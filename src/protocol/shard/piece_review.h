@@ -22,7 +22,6 @@ class PieceReview {
     const Attendance& attendance;
     PieceTable& pieces;
     Answers& answers;
-    VerdictDelivery& delivery;
     Rounds& rounds;
   };
   explicit PieceReview(const Parts& parts) : parts_(parts) {}

@@ -10,8 +10,7 @@ namespace {
 class PieceReviewTest : public testing::Test {
  protected:
   Room room;
-  PieceReview review{
-      {room.view, room.attendance, room.pieces, room.answers, room.delivery, room.rounds}};
+  PieceReview review{{room.view, room.attendance, room.pieces, room.answers, room.rounds}};
 };
 
 TEST_F(PieceReviewTest, WhatIsCompleteWithoutThoseWhoWentIsDecided) {

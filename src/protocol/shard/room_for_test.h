@@ -125,10 +125,9 @@ struct Room {
   PieceTable pieces;
   Attendance attendance{members, view};
   Answers answers{{pool, arithmetic, driver, view, members, sets, pieces}, milliseconds(1)};
-  VerdictDelivery delivery{members, answers};
   Combiner combiner{pool, arithmetic, *options.codecs, members};
   Wants wants{{milliseconds(10), seconds(1)}, pieces, attendance, driver};
-  Rounds rounds{{view, members, attendance, sets, combiner, delivery, wants}, options};
+  Rounds rounds{{view, members, attendance, sets, combiner, answers, wants}, options};
 };
 
 }  // namespace byteps::protocol

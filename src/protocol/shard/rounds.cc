@@ -15,6 +15,14 @@ VerdictTerms TermsOf(const Round& round) {
           .set = round.set().number()};
 }
 
+// Returns whether the verdict has the wanted bytes. An encoded verdict has only the whole.
+bool IsThere(const Verdict& verdict, const Contribution& wanted) {
+  if (verdict.empty()) return false;
+  uint32_t size = verdict.terms().piece_bytes;
+  if (verdict.terms().codec != 0) return wanted.want_offset == 0 && wanted.want_bytes == size;
+  return uint64_t{wanted.want_offset} + wanted.want_bytes <= size;
+}
+
 }  // namespace
 
 void Rounds::Tell(RoundMoment moment, const Round& round) const {
@@ -106,37 +114,117 @@ void Rounds::Decide(Piece& piece) {
   if (!whole) part = parts_.attendance.ReceiptOf(round);
   piece.verdict.SetBytes(TermsOf(round), whole ? round.set().all() : part, parts_.members,
                          std::move(combined.value().buffer), combined.value().bytes);
-  AnswerAll(piece);
+  End(piece);
 }
 
 void Rounds::DecideError(Piece& piece, const Status& why) {
   piece.verdict.AddError(TermsOf(*piece.round), parts_.attendance.ConcernedBy(piece),
                          parts_.members, why);
-  AnswerAll(piece);
+  End(piece);
 }
 
-// Answers every member that has pushed. REQUIRES: the verdict stands in the piece.
-void Rounds::AnswerAll(Piece& piece) {
-  parts_.delivery.AnswerAll(piece, *piece.round);
+// Answers every member that has pushed, and ends the round. REQUIRES: the verdict stands in the
+// piece.
+void Rounds::End(Piece& piece) {
+  AnswerAll(piece);
   Tell(RoundMoment::kAnswered, *piece.round);
   Drop(piece);
-  parts_.delivery.Settle(piece);
+  Settle(piece);
+}
+
+// A row of errors also answers members that have pushed an earlier round of the row.
+void Rounds::EndAdopted(Piece& piece) {
+  if (piece.verdict.Covers(piece.round->ref().round)) AnswerAll(piece);
+  Drop(piece);
+}
+
+void Rounds::Forget(Piece& piece) {
+  AnswerIdleNow(piece);
+  if (!piece.verdict.stable()) BecomeStable(piece);
+  Drop(piece);
+}
+
+// ---- Delivery of verdicts.
+
+void Rounds::Answer(Piece& piece, const wire::PieceRef& ref, Slot slot,
+                    const Contribution& pushed) {
+  Verdict& verdict = piece.verdict;
+  if (verdict.IsError()) return parts_.answers.SendError(piece, ref, slot, pushed.priority);
+  // Another member brought this verdict. No correct worker wants bytes that are not in it.
+  if (pushed.want_bytes > 0 && !IsThere(verdict, pushed)) return;
+  if (pushed.idle) return verdict.NeedIdle().Add(ref, slot, pushed.priority);
+  parts_.answers.Send(piece, ref, slot, {pushed.want_offset, pushed.want_bytes, pushed.priority});
+}
+
+// Answers every member that has pushed the round. REQUIRES: the verdict covers the round.
+void Rounds::AnswerAll(Piece& piece) {
+  const Round& round = *piece.round;
+  const std::vector<Contribution>& contributions = round.contributions();
+  for (Slot slot = 0; slot < contributions.size(); ++slot) {
+    if (!contributions[slot].arrived || !parts_.members.IsServed(slot)) continue;
+    Answer(piece, round.ref(), slot, contributions[slot]);
+  }
+  IdleMembers* idle = piece.verdict.idle();
+  // A member that pushed the whole piece has the bytes, even if it does not know that the piece is
+  // decided.
+  for (Slot slot = 0; idle != nullptr && slot < contributions.size(); ++slot) {
+    if (contributions[slot].HasAll()) idle->NoteHasAll(slot);
+  }
+}
+
+// Answers the idle members, if every member that needs the verdict holds it, or wants nothing of
+// it.
+void Rounds::AnswerIdleIfDue(Piece& piece) {
+  const Verdict& verdict = piece.verdict;
+  if (verdict.idle() == nullptr) return;
+  for (Slot slot = 0; slot < parts_.members.size(); ++slot) {
+    bool settled = verdict.IsHeldBy(slot) || verdict.idle()->IsSettled(slot);
+    if (verdict.Needs(slot, parts_.members) && !settled) return;
+  }
+  AnswerIdleNow(piece);
+}
+
+void Rounds::AnswerIdleNow(Piece& piece) {
+  if (piece.verdict.idle() == nullptr) return;
+  std::unique_ptr<IdleMembers> idle = piece.verdict.TakeIdle();
+  for (Slot slot : idle->waiting()) {
+    bool here = slot < parts_.members.size() && parts_.members.IsServed(slot);
+    if (here) parts_.answers.Send(piece, idle->ref(), slot, {0, 0, idle->priority()});
+  }
+}
+
+void Rounds::BecomeStable(Piece& piece) {
+  piece.verdict.BecomeStable();
+  parts_.answers.NoteStable(now_);
 }
 
 void Rounds::NoteHolder(Piece& piece, Slot slot, uint64_t round) {
-  if (parts_.delivery.NoteHolder(piece, slot, round)) DecideIfPossible(piece);
+  if (round < piece.verdict.round()) {
+    piece.verdict.AddErrorHolder(slot, round);
+    return parts_.answers.NoteStable(now_);
+  }
+  if (piece.verdict.AddHolder(slot, parts_.members)) Settle(piece);
 }
 
 void Rounds::Recount(Piece& piece) {
-  if (parts_.delivery.Recount(piece)) DecideIfPossible(piece);
+  piece.verdict.Recount(parts_.members);
+  Settle(piece);
 }
 
 void Rounds::Settle(Piece& piece) {
-  if (parts_.delivery.Settle(piece)) DecideIfPossible(piece);
+  if (piece.verdict.stable()) return;
+  AnswerIdleIfDue(piece);  // includes members that wait for a verdict that becomes stable now
+  if (piece.verdict.lacking() > 0) return;
+  BecomeStable(piece);
+  DecideIfPossible(piece);
 }
 
 void Rounds::NoteStable(Piece& piece, uint64_t round) {
-  if (parts_.delivery.NoteStable(piece, round)) DecideIfPossible(piece);
+  bool was_stable = piece.verdict.stable();
+  piece.verdict.SetStable(round);
+  if (was_stable) return;
+  parts_.answers.NoteStable(now_);
+  DecideIfPossible(piece);
 }
 
 }  // namespace byteps::protocol

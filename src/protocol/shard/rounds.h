@@ -1,6 +1,10 @@
-// Opens the rounds of pieces and ends them. A round ends with combined bytes when every member that
-// takes part has pushed. It ends with an error when a member will never push, or has asked for one.
-// Each round ends exactly once.
+// Opens the rounds of pieces, ends them, and brings each verdict to the members that wait for it. A
+// round ends with combined bytes when every member that takes part has pushed. It ends with an
+// error when a member will never push, or has asked for one. Each round ends exactly once.
+//
+// A member that wants nothing of a verdict is answered after the members that want its bytes
+// (idle_members.h). When every member has the verdict, it is stable. An error of the next round may
+// have waited for that.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +12,13 @@
 #include <vector>
 
 #include "src/base/status.h"
+#include "src/base/time.h"
+#include "src/protocol/shard/answers.h"
 #include "src/protocol/shard/shard_options.h"
 #include "src/protocol/shard/state/attendance.h"
 #include "src/protocol/shard/state/combiner.h"
 #include "src/protocol/shard/state/piece_table.h"
 #include "src/protocol/shard/state/process_sets.h"
-#include "src/protocol/shard/verdict_delivery.h"
 #include "src/protocol/shard/wants.h"
 
 namespace byteps::protocol {
@@ -28,11 +33,12 @@ class Rounds {
     const Attendance& attendance;
     ProcessSets& sets;
     Combiner& combiner;
-    VerdictDelivery& delivery;
+    Answers& answers;
     Wants& wants;
   };
   Rounds(const Parts& parts, const ShardOptions& options) : parts_(parts), options_(options) {}
 
+  void SetTime(Time now) { now_ = now; }
   size_t open_count() const { return open_count_; }
 
   // Opens a round with its first push. If too many rounds are open, this round ends in an error as
@@ -41,6 +47,13 @@ class Rounds {
   Status Open(Piece& piece, ProcessSet& set, const wire::DataHeader& header, Time now);
   // Ends the round without a verdict, if there is one.
   void Drop(Piece& piece);
+  // Ends the round, because another owner has decided it or a later one. Answers every member that
+  // has pushed the round, if the piece's verdict covers it. REQUIRES: the piece has a round, and
+  // its verdict is adopted.
+  void EndAdopted(Piece& piece);
+  // Drops the round and the verdict, because no member needs the piece any more. Idle members are
+  // answered now, and a member that told the verdict need not keep it.
+  void Forget(Piece& piece);
   // Forgets all rounds, because a generation begins. The pieces are gone with their rounds.
   void Clear() { open_count_ = 0; }
 
@@ -48,12 +61,24 @@ class Rounds {
   // without a round.
   void DecideIfPossible(Piece& piece);
 
-  // These do the same as in VerdictDelivery, because the state of the piece's verdict has changed.
-  // They also decide an error that waited for the change.
+  // Answers `slot`, which pushed `ref`, at once, or when the members that want bytes have them.
+  // REQUIRES: the piece's verdict covers `ref`.
+  void Answer(Piece& piece, const wire::PieceRef& ref, Slot slot, const Contribution& pushed);
+  // Notes that a later verdict replaces one that some members were not known to hold. Answers may
+  // have become stable by this, which is news to members that still keep the older verdict.
+  void NotePassed() { parts_.answers.NoteStable(now_); }
+
+  // The next four make the verdict stable if every member that needs it holds it now. Then they
+  // also decide an error that has waited for this.
+  // NoteHolder notes that `slot` holds what ended `round`. REQUIRES: the verdict covers `round`,
+  // and is not stable.
   void NoteHolder(Piece& piece, Slot slot, uint64_t round);
   void NoteHolder(Piece& piece, Slot slot) { NoteHolder(piece, slot, piece.verdict.round()); }
+  // Counts again, because members have come, gone or joined. REQUIRES: the verdict is not stable.
   void Recount(Piece& piece);
+  // Handles a verdict that has been set, after the members that wait for it were answered.
   void Settle(Piece& piece);
+  // Notes that another member says that every member holds the verdict of `round`.
   void NoteStable(Piece& piece, uint64_t round);
 
  private:
@@ -63,13 +88,19 @@ class Rounds {
   bool MayEndInError(const Piece& piece) const;
   void Decide(Piece& piece);
   void DecideError(Piece& piece, const Status& why);
+  void End(Piece& piece);
+
   void AnswerAll(Piece& piece);
+  void AnswerIdleIfDue(Piece& piece);
+  void AnswerIdleNow(Piece& piece);
+  void BecomeStable(Piece& piece);
 
   const Parts parts_;
   const ShardOptions options_;
   std::vector<std::unique_ptr<Round>> spare_;
   size_t open_count_ = 0;
   uint64_t begun_ = 0;
+  Time now_{};
 };
 
 }  // namespace byteps::protocol

@@ -64,9 +64,9 @@ class SaidTest : public testing::Test {
   Room room{SinceTwo()};
   const ShardRules& rules = ShardRules::Default();
   Contributions contributions{{room.pool, rules, room.view, room.members, room.attendance,
-                               room.sets, room.pieces, room.answers, room.rounds, room.delivery}};
+                               room.sets, room.pieces, room.answers, room.rounds}};
   ToldVerdicts told{{room.pool, room.arithmetic, rules, room.view, room.members, room.pieces,
-                     room.answers, room.rounds, room.delivery},
+                     room.answers, room.rounds},
                     4096};
   MemberReports reports{{room.view, room.members, room.pieces, room.answers, room.rounds, told}};
   Fate fate = Fate::kDropped;

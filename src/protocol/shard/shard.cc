@@ -16,22 +16,20 @@ Shard::Shard(const ShardOptions& options, BufferPool& pool, Arithmetic& arithmet
       sets_(members_),
       attendance_(members_, view_),
       answers_({pool, arithmetic, driver, view_, members_, sets_, pieces_}, options.stable_after),
-      delivery_(members_, answers_),
       combiner_(pool, arithmetic, *options.codecs, members_),
       wants_({options.want_after, options.want_again_after}, pieces_, attendance_, driver),
-      rounds_({view_, members_, attendance_, sets_, combiner_, delivery_, wants_}, options),
-      review_({view_, attendance_, pieces_, answers_, delivery_, rounds_}),
-      contributions_({pool, *options.rules, view_, members_, attendance_, sets_, pieces_, answers_,
-                      rounds_, delivery_}),
-      told_({pool, arithmetic, *options.rules, view_, members_, pieces_, answers_, rounds_,
-             delivery_},
+      rounds_({view_, members_, attendance_, sets_, combiner_, answers_, wants_}, options),
+      review_({view_, attendance_, pieces_, answers_, rounds_}),
+      contributions_(
+          {pool, *options.rules, view_, members_, attendance_, sets_, pieces_, answers_, rounds_}),
+      told_({pool, arithmetic, *options.rules, view_, members_, pieces_, answers_, rounds_},
             options.piece_bytes_max),
       reports_({view_, members_, pieces_, answers_, rounds_, told_}),
       postponed_(options, view_, members_) {}
 
 void Shard::SetTime(Time now) {
   now_ = std::max(now_, now);
-  delivery_.SetTime(now_);
+  rounds_.SetTime(now_);
 }
 
 void Shard::OnView(const wire::View& view, ShardId self) {

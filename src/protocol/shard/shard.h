@@ -13,8 +13,8 @@
 // This class puts the parts together. It decides which frame goes to which part, and which frame
 // must wait. The parts know the members (members.h, process_sets.h, attendance.h), and the state of
 // a piece (piece_table.h, round.h, verdict.h). They end a round (rounds.h, combiner.h), and drop it
-// (piece_review.h). They handle what leaves (answers.h, verdict_delivery.h, wants.h) and what comes
-// in (contributions.h, told_verdicts.h, member_reports.h, intake.h, postponed_frames.h).
+// (piece_review.h). They handle what leaves (answers.h, wants.h) and what comes in
+// (contributions.h, told_verdicts.h, member_reports.h, intake.h, postponed_frames.h).
 #pragma once
 
 #include <cstdint>
@@ -106,7 +106,6 @@ class Shard {
   PieceTable pieces_;
   Attendance attendance_;
   Answers answers_;
-  VerdictDelivery delivery_;
   Combiner combiner_;
   Wants wants_;
   Rounds rounds_;

@@ -70,10 +70,7 @@ void ToldVerdicts::Adopt(Piece& piece, const ToldVerdict& told) {
     }
     return parts_.rounds.Recount(piece);
   }
-  // Every member that pushed this round, or an earlier one of errors in a row, waits for the
-  // verdict.
-  if (piece.verdict.Covers(round.ref().round)) parts_.delivery.AnswerAll(piece, round);
-  parts_.rounds.Drop(piece);
+  parts_.rounds.EndAdopted(piece);
 }
 
 void ToldVerdicts::SetVerdict(Piece& piece, const ToldVerdict& told) {
@@ -87,7 +84,7 @@ void ToldVerdicts::SetVerdict(Piece& piece, const ToldVerdict& told) {
   const Receipt& everybody = parts_.members.everybody();
   if (receipt == nullptr || *receipt == *everybody) receipt = everybody;
   Verdict& verdict = piece.verdict;
-  if (!verdict.stable()) parts_.delivery.NotePassed();
+  if (!verdict.stable()) parts_.rounds.NotePassed();
   if (told.IsError()) return verdict.SetErrors(terms, receipt, parts_.members, told.errors());
   if (told.IsEmpty()) return verdict.SetEmpty(terms, receipt, parts_.members);
   verdict.SetBytes(terms, receipt, parts_.members,

@@ -28,7 +28,6 @@ class ToldVerdicts {
     PieceTable& pieces;
     Answers& answers;
     Rounds& rounds;
-    VerdictDelivery& delivery;
   };
   ToldVerdicts(const Parts& parts, uint32_t piece_bytes_max)
       : parts_(parts), piece_bytes_max_(piece_bytes_max) {}

@@ -80,7 +80,7 @@ TEST_F(ToldVerdictsTest, WhoToldAnEarlierVerdictHearsThatAllHaveIt) {
 TEST_F(ToldVerdictsTest, OfAPieceThatNobodyElseOwnedNobodyCanHoldMore) {
   Room first(ViewFor(3, 1));
   ToldVerdicts always_mine{{first.pool, first.arithmetic, rules, first.view, first.members,
-                            first.pieces, first.answers, first.rounds, first.delivery},
+                            first.pieces, first.answers, first.rounds},
                            4096};
   Incoming incoming;
   incoming.header = PushOf({7, 0, 1}, 1);

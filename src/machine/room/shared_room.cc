@@ -25,7 +25,7 @@ local::WindowShape SharedRoom::ShapeFor(uint32_t ranks) {
 }
 
 size_t SharedRoom::BytesFor(const local::WindowShape& shape) {
-  return UpToLine(local::Window::BytesFor(shape)) + sizeof(PulseWords) + sizeof(SignWords) +
+  return UpToLine(local::Window::BytesFor(shape)) + sizeof(LifeSignWords) + sizeof(SignWords) +
          2 * size_t{shape.ranks} * sizeof(WordRing) + SmallMemory::BytesFor(shape.ranks);
 }
 
@@ -39,21 +39,21 @@ SharedRoom::SharedRoom(ByteSpan memory, const local::WindowShape& shape)
 
 uint64_t SharedRoom::MeetingNumber(uint64_t proposed) const {
   uint64_t before = 0;
-  return pulse().meeting.compare_exchange_strong(before, proposed) ? proposed : before;
+  return life_signs().meeting.compare_exchange_strong(before, proposed) ? proposed : before;
 }
 
 ByteSpan SharedRoom::window() const { return memory_.first(window_bytes_); }
 
-PulseWords& SharedRoom::pulse() const {
-  return *reinterpret_cast<PulseWords*>(memory_.data() + window_bytes_);
+LifeSignWords& SharedRoom::life_signs() const {
+  return *reinterpret_cast<LifeSignWords*>(memory_.data() + window_bytes_);
 }
 
 SignWords& SharedRoom::signs() const {
-  return *reinterpret_cast<SignWords*>(memory_.data() + window_bytes_ + sizeof(PulseWords));
+  return *reinterpret_cast<SignWords*>(memory_.data() + window_bytes_ + sizeof(LifeSignWords));
 }
 
 WordRing* SharedRoom::rings() const {
-  std::byte* begin = memory_.data() + window_bytes_ + sizeof(PulseWords) + sizeof(SignWords);
+  std::byte* begin = memory_.data() + window_bytes_ + sizeof(LifeSignWords) + sizeof(SignWords);
   return reinterpret_cast<WordRing*>(begin);
 }
 

@@ -9,7 +9,7 @@
 #include "src/local/window.h"
 #include "src/machine/room/begun_signs.h"
 #include "src/machine/room/fields.h"
-#include "src/machine/room/pulse.h"
+#include "src/machine/room/life_signs.h"
 #include "src/machine/room/small_parts.h"
 #include "src/machine/room/word_line.h"
 
@@ -34,7 +34,7 @@ class SharedRoom {
   WordLimits limits() const { return {ranks_, piece_bytes_max_}; }
 
   ByteSpan window() const;
-  PulseWords& pulse() const;
+  LifeSignWords& life_signs() const;
   SignWords& signs() const;
   // Returns the memory of small parts, of which each rank uses `places` places.
   SmallMemory Small(uint32_t places = kSmallPlaces) const;

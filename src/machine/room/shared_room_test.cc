@@ -45,8 +45,8 @@ TEST(SharedRoomTest, NothingLiesInAnothersPlace) {
   }
   EXPECT_EQ(room.signs().excused.load(), 0u);
   EXPECT_EQ(room.signs().keeps_errors.load(), 0u);
-  EXPECT_EQ(room.pulse().first_loss.load(), 0u);
-  EXPECT_EQ(room.pulse().ranks.back().beats.load(), 0u);
+  EXPECT_EQ(room.life_signs().first_loss.load(), 0u);
+  EXPECT_EQ(room.life_signs().ranks.back().beats.load(), 0u);
   EXPECT_EQ(room.window().back(), std::byte{0});
 }
 

@@ -81,7 +81,7 @@ LocalEngine::LocalEngine(const LocalEngineOptions& options, local::Meeting meeti
                 },
                 [this](const LocalWords::ToRank& word) { OnWord(word); },
                 [this] { return carrier_->KeepsErrors(); }}),
-      pulse_(room_.pulse(), options.rank, options.size, LooksMax(options)),
+      life_signs_(room_.life_signs(), options.rank, options.size, LooksMax(options)),
       ticker_(
           loop_, [this] { return NextTick(); }, [this](Time now) { OnTick(now); }),
       begun_(loop_.Now()) {
@@ -120,7 +120,7 @@ LocalEngine::~LocalEngine() {
 Status LocalEngine::Start() {
   auto watch = local::LifeWatch::Start(std::move(meeting_.lines), [this](uint32_t rank) {
     if (Has(window_.left(), rank)) return;
-    pulse_.NoteLoss(rank, LossCause::kEnded);
+    life_signs_.NoteLoss(rank, LossCause::kEnded);
     window_.MarkLost(rank);
   });
   if (!watch.ok()) return watch.status();
@@ -258,10 +258,10 @@ void LocalEngine::OnTick(Time now) {
 }
 
 void LocalEngine::Beat() {
-  local::RankSet still = pulse_.Beat(window_.left() | window_.lost());
+  local::RankSet still = life_signs_.Beat(window_.left() | window_.lost());
   for (uint32_t rank = 0; rank < options_.size; ++rank) {
     if (!Has(still, rank)) continue;
-    pulse_.NoteLoss(rank, LossCause::kSilent);
+    life_signs_.NoteLoss(rank, LossCause::kSilent);
     window_.MarkLost(rank);
   }
   if (over_ || loop_.Now() < next_account_) return;
@@ -281,7 +281,7 @@ void LocalEngine::TakeWhatIsThere() {
 }
 
 void LocalEngine::OnLoss() {
-  Pulse::Loss loss = pulse_.first_loss();
+  LifeSigns::Loss loss = life_signs_.first_loss();
   switch (loss.cause) {
     case LossCause::kSilent:
       if (loss.rank == options_.rank) return End(WasGivenUp());
@@ -298,7 +298,7 @@ void LocalEngine::OnLoss() {
 
 // Reports to the others that this rank cannot go on.
 void LocalEngine::Fail(const Status& why) {
-  pulse_.NoteLoss(options_.rank, LossCause::kFailed);
+  life_signs_.NoteLoss(options_.rank, LossCause::kFailed);
   window_.MarkLost(options_.rank);
   End(why);
 }
@@ -391,7 +391,7 @@ void LocalEngine::SendControl(const wire::Message& message) {
 // step, so nobody asks them.
 void LocalEngine::Finish(const Status& how) noexcept {
   if (!how.ok()) {
-    pulse_.NoteLoss(options_.rank, LossCause::kFailed);
+    life_signs_.NoteLoss(options_.rank, LossCause::kFailed);
     window_.MarkLost(options_.rank);
     try {
       log_.Error("the thread of this worker has failed, and with it its part in the job: {}",

@@ -16,7 +16,7 @@
 #include "src/base/log.h"
 #include "src/local/life_watch.h"
 #include "src/local/meeting.h"
-#include "src/machine/room/pulse.h"
+#include "src/machine/room/life_signs.h"
 #include "src/machine/room/shared_room.h"
 #include "src/machine/room/word_channel.h"
 #include "src/machine/room/word_loop.h"
@@ -130,7 +130,7 @@ class LocalEngine final : public runtime::Engine {
   std::unique_ptr<Carrier> carrier_;
   WordChannel<LocalWords> channel_;
   std::deque<protocol::FrontMail> to_front_;
-  Pulse pulse_;
+  LifeSigns life_signs_;
   runtime::Ticker ticker_;
   std::unique_ptr<transport::Loop::Timer> beat_;
   bool over_ = false;  // ended in an error, or left

@@ -25,7 +25,7 @@ LocalEngineOptions EngineOptions() {
   LocalEngineOptions options;
   options.rank = 1;
   options.size = kEngineRanks;
-  options.alive_every = options.silence_max = 2 * local::kLong;  // the carrier has no pulse
+  options.alive_every = options.silence_max = 2 * local::kLong;  // the carrier gives no life sign
   return options;
 }
 

@@ -1,8 +1,8 @@
-#include "src/machine/room/pulse.h"
+#include "src/machine/room/life_signs.h"
 
 namespace byteps::machine {
 
-local::RankSet Pulse::Beat(local::RankSet without) {
+local::RankSet LifeSigns::Beat(local::RankSet without) {
   words_.ranks[rank_].beats.fetch_add(1);
   local::RankSet gone = 0;
   for (uint32_t rank = 0; rank < seen_.size(); ++rank) {
@@ -17,12 +17,12 @@ local::RankSet Pulse::Beat(local::RankSet without) {
   return gone;
 }
 
-void Pulse::NoteLoss(uint32_t rank, LossCause cause) {
+void LifeSigns::NoteLoss(uint32_t rank, LossCause cause) {
   uint64_t none = 0;
   words_.first_loss.compare_exchange_strong(none, static_cast<uint64_t>(cause) << 32 | rank);
 }
 
-Pulse::Loss Pulse::first_loss() const {
+LifeSigns::Loss LifeSigns::first_loss() const {
   uint64_t word = words_.first_loss.load();
   return {static_cast<uint32_t>(word), static_cast<LossCause>(word >> 32)};
 }

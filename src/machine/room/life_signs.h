@@ -19,7 +19,7 @@ namespace byteps::machine {
 enum class LossCause : uint8_t { kNone, kEnded, kSilent, kFailed };
 
 // The contents of the shared memory, which is all zero at first.
-struct PulseWords {
+struct LifeSignWords {
   struct alignas(64) OfRank {
     std::atomic<uint64_t> beats;  // only this rank writes
   };
@@ -30,11 +30,11 @@ struct PulseWords {
   std::atomic<uint64_t> meeting;  // SharedRoom::MeetingNumber
 };
 
-class Pulse {
+class LifeSigns {
  public:
   // Serves `rank` of `ranks` ranks. Gives up a rank after `looks_max` looks at which it stood
   // still.
-  Pulse(PulseWords& words, uint32_t rank, uint32_t ranks, uint32_t looks_max)
+  LifeSigns(LifeSignWords& words, uint32_t rank, uint32_t ranks, uint32_t looks_max)
       : words_(words), rank_(rank), looks_max_(looks_max), seen_(ranks) {}
 
   // Gives a sign of life, and looks for the signs of the others; the ranks in `without` need none.
@@ -54,7 +54,7 @@ class Pulse {
     uint64_t beats = 0;
     uint32_t still = 0;  // looks since it changed
   };
-  PulseWords& words_;
+  LifeSignWords& words_;
   const uint32_t rank_;
   const uint32_t looks_max_;
   std::vector<Seen> seen_;  // by rank

@@ -1,4 +1,4 @@
-#include "src/machine/room/pulse.h"
+#include "src/machine/room/life_signs.h"
 
 #include <gtest/gtest.h>
 
@@ -7,15 +7,15 @@
 namespace byteps::machine {
 namespace {
 
-class PulseTest : public testing::Test {
+class LifeSignsTest : public testing::Test {
  protected:
-  std::unique_ptr<PulseWords> words = std::make_unique<PulseWords>();
-  Pulse first{*words, 0, 3, 3};
-  Pulse second{*words, 1, 3, 3};
-  Pulse third{*words, 2, 3, 3};
+  std::unique_ptr<LifeSignWords> words = std::make_unique<LifeSignWords>();
+  LifeSigns first{*words, 0, 3, 3};
+  LifeSigns second{*words, 1, 3, 3};
+  LifeSigns third{*words, 2, 3, 3};
 };
 
-TEST_F(PulseTest, WhoBeatsIsThere) {
+TEST_F(LifeSignsTest, WhoBeatsIsThere) {
   for (int i = 0; i < 10; ++i) {
     EXPECT_EQ(first.Beat(0), 0u);
     EXPECT_EQ(second.Beat(0), 0u);
@@ -23,7 +23,7 @@ TEST_F(PulseTest, WhoBeatsIsThere) {
   }
 }
 
-TEST_F(PulseTest, WhoStandsStillIsGivenUpAfterSoManyLooks) {
+TEST_F(LifeSignsTest, WhoStandsStillIsGivenUpAfterSoManyLooks) {
   for (int i = 0; i < 2; ++i) {
     EXPECT_EQ(first.Beat(0), 0u);
     second.Beat(0);
@@ -32,7 +32,7 @@ TEST_F(PulseTest, WhoStandsStillIsGivenUpAfterSoManyLooks) {
   EXPECT_EQ(first.Beat(0b100), 0u) << "nobody waits for it any more";
 }
 
-TEST_F(PulseTest, WhoWasFrozenItselfGivesUpNobody) {
+TEST_F(LifeSignsTest, WhoWasFrozenItselfGivesUpNobody) {
   for (int i = 0; i < 10; ++i) {
     second.Beat(0);
     third.Beat(0);
@@ -40,7 +40,7 @@ TEST_F(PulseTest, WhoWasFrozenItselfGivesUpNobody) {
   EXPECT_EQ(first.Beat(0), 0u);
 }
 
-TEST_F(PulseTest, TheFirstLossIsKept) {
+TEST_F(LifeSignsTest, TheFirstLossIsKept) {
   EXPECT_EQ(first.first_loss().cause, LossCause::kNone);
   second.NoteLoss(2, LossCause::kSilent);
   first.NoteLoss(1, LossCause::kEnded);

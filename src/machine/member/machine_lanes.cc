@@ -5,8 +5,8 @@
 #include <new>
 #include <system_error>
 
+#include "src/machine/member/early_join.h"
 #include "src/machine/member/ferry_paths.h"
-#include "src/machine/member/herald.h"
 #include "src/machine/room/heap_memory.h"
 #include "src/protocol/never_complete.h"
 #include "src/runtime/loop_thread.h"
@@ -36,7 +36,7 @@ class SharedTransport final : public transport::Transport {
   std::unique_ptr<transport::Loop> MakeLoop() override { return inner_->MakeLoop(); }
 
  private:
-  const std::shared_ptr<transport::Transport> inner_;  // shared with a herald, for a while
+  const std::shared_ptr<transport::Transport> inner_;  // shared with an early join, for a while
 };
 
 }  // namespace
@@ -308,18 +308,18 @@ Result<runtime::StartedEngine> StartMachineWorker(std::unique_ptr<transport::Tra
   options.join.local_rank = machine.local_rank;
   options.join.local_size = machine.local_size;
   meet.on_refused = [&log](const std::string& whom) { log.Warning("{}", whom); };
-  // The coordinator tells which workers are missing. The herald is destroyed after the engine has
-  // joined, or has failed to join.
+  // The coordinator tells which workers are missing. The early join is destroyed after the engine
+  // has joined, or has failed to join.
   std::shared_ptr<transport::Transport> shared = std::move(transport);
-  Herald herald(*shared, options.control, options.join, machine.machine, log);
+  EarlyJoin early_join(*shared, options.control, options.join, machine.machine, log);
   meet.go_on = [&] {
-    return herald.failure().ok() && (options.go_on == nullptr || options.go_on());
+    return early_join.failure().ok() && (options.go_on == nullptr || options.go_on());
   };
   Result<local::Meeting> met =
       local::Meet(meet, std::chrono::steady_clock::now() + options.start_limit);
-  if (Status failed = herald.failure(); !failed.ok()) return failed;
+  if (Status failed = early_join.failure(); !failed.ok()) return failed;
   if (!met.ok()) return met.status();
-  herald.Retire();
+  early_join.Retire();
   // A machine that meets again is another member.
   SharedRoom room(met->memory.bytes(), MachineLanes::ShapeFor(machine.local_size));
   const uint64_t number = room.MeetingNumber(options.join.incarnation);

@@ -1,4 +1,4 @@
-#include "src/machine/member/herald.h"
+#include "src/machine/member/early_join.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,12 +15,12 @@ namespace {
 using ::testing::HasSubstr;
 
 // A coordinator of a machine with two workers and of a server, which waits for a short time.
-class HeraldTest : public testing::Test {
+class EarlyJoinTest : public testing::Test {
  protected:
-  HeraldTest() {
+  EarlyJoinTest() {
     runtime::CoordinatorProcessOptions process;
     process.address = "inproc:0";
-    process.identity = {"herald-test", "", 9};
+    process.identity = {"early-join-test", "", 9};
     process.protocol.worker_machines = 1;
     process.protocol.server_count = 1;
     process.protocol.version = "1";
@@ -29,12 +29,12 @@ class HeraldTest : public testing::Test {
     address_ = coordinator_->Listen().value();
     running_ = std::thread([this] { (void)coordinator_->Run(); });
   }
-  ~HeraldTest() override {
+  ~EarlyJoinTest() override {
     coordinator_->Stop({StatusCode::kShutdown, "the test is over"});
     running_.join();
   }
 
-  std::unique_ptr<Herald> Tell(const std::string& version) {
+  std::unique_ptr<EarlyJoin> Tell(const std::string& version) {
     wire::Join join;
     join.incarnation = 5;
     join.rank = 0;
@@ -45,43 +45,43 @@ class HeraldTest : public testing::Test {
     join.local_size = 2;
     runtime::ControlLinkOptions control;
     control.coordinator = address_;
-    control.identity = {"herald-test", "", join.incarnation};
-    return std::make_unique<Herald>(*transport_, control, join, "0", log_);
+    control.identity = {"early-join-test", "", join.incarnation};
+    return std::make_unique<EarlyJoin>(*transport_, control, join, "0", log_);
   }
-  // Returns the failure; Ok: the herald has none for a minute.
-  static Status FailureOf(Herald& herald) {
+  // Returns the failure; Ok: the early join has none for a minute.
+  static Status FailureOf(EarlyJoin& early_join) {
     const auto deadline = std::chrono::steady_clock::now() + seconds(60);
-    while (herald.failure().ok() && std::chrono::steady_clock::now() < deadline) {
+    while (early_join.failure().ok() && std::chrono::steady_clock::now() < deadline) {
       std::this_thread::yield();
     }
-    return herald.failure();
+    return early_join.failure();
   }
 
-  Log log_{"herald", "fatal", true};
+  Log log_{"early join", "fatal", true};
   std::unique_ptr<transport::Transport> transport_ = transport::MakeInprocTransport();
   std::unique_ptr<runtime::CoordinatorProcess> coordinator_;
   std::string address_;
   std::thread running_;
 };
 
-TEST_F(HeraldTest, TheEndOfTheJobNamesTheWorkerThatIsMissingAndNotThisOne) {
-  auto herald = Tell("1");
-  EXPECT_THAT(FailureOf(*herald).message(), HasSubstr("1/2 workers"));
-  EXPECT_THAT(herald->failure().message(), HasSubstr("missing worker 1"));
+TEST_F(EarlyJoinTest, TheEndOfTheJobNamesTheWorkerThatIsMissingAndNotThisOne) {
+  auto early_join = Tell("1");
+  EXPECT_THAT(FailureOf(*early_join).message(), HasSubstr("1/2 workers"));
+  EXPECT_THAT(early_join->failure().message(), HasSubstr("missing worker 1"));
 }
 
-TEST_F(HeraldTest, AWorkerThatIsRefusedHearsWhy) {
-  auto herald = Tell("2");
-  EXPECT_EQ(FailureOf(*herald).code(), StatusCode::kRefused);
-  EXPECT_THAT(herald->failure().message(), HasSubstr("version 1, you run 2"));
+TEST_F(EarlyJoinTest, AWorkerThatIsRefusedHearsWhy) {
+  auto early_join = Tell("2");
+  EXPECT_EQ(FailureOf(*early_join).code(), StatusCode::kRefused);
+  EXPECT_THAT(early_join->failure().message(), HasSubstr("version 1, you run 2"));
 }
 
-TEST_F(HeraldTest, ARetiredOneIsNotConnectedAgain) {
-  auto herald = Tell("1");
-  herald->Retire();
+TEST_F(EarlyJoinTest, ARetiredOneIsNotConnectedAgain) {
+  auto early_join = Tell("1");
+  early_join->Retire();
   auto other = Tell("2");  // the same worker: the coordinator cuts the first connection
   EXPECT_EQ(FailureOf(*other).code(), StatusCode::kRefused);
-  EXPECT_TRUE(herald->failure().ok());
+  EXPECT_TRUE(early_join->failure().ok());
 }
 
 }  // namespace

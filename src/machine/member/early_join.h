@@ -18,15 +18,15 @@
 namespace byteps::machine {
 
 // Thread-safe; has a thread of its own.
-class Herald {
+class EarlyJoin {
  public:
   // `join`: the values with which the worker will join; of its contributor only the size counts.
   // `machine`: the same text for all workers of the machine, and for no other worker. `transport`
   // and `log` outlive this object. Throws std::system_error if the system has no thread or
   // descriptor left.
-  Herald(transport::Transport& transport, const runtime::ControlLinkOptions& control,
-         wire::Join join, const std::string& machine, Log& log);
-  ~Herald();
+  EarlyJoin(transport::Transport& transport, const runtime::ControlLinkOptions& control,
+            wire::Join join, const std::string& machine, Log& log);
+  ~EarlyJoin();
 
   // Returns why this worker cannot be in the job: it was refused, the job is over, or nobody
   // answers. Ok: nothing is known against it.

@@ -1,4 +1,4 @@
-#include "src/machine/member/herald.h"
+#include "src/machine/member/early_join.h"
 
 #include <string>
 #include <utility>
@@ -10,9 +10,9 @@ namespace byteps::machine {
 namespace {
 
 // The limit for a call on the loop, which never blocks but may have ended.
-constexpr Duration kHeraldLimit = seconds(10);
+constexpr Duration kLoopLimit = seconds(10);
 
-wire::Join HeraldOf(wire::Join join, const std::string& machine) {
+wire::Join EarlyJoinOf(wire::Join join, const std::string& machine) {
   join.contributor = "machine " + machine;
   join.contributor_size = join.local_size;
   join.meets = true;
@@ -21,10 +21,10 @@ wire::Join HeraldOf(wire::Join join, const std::string& machine) {
 
 }  // namespace
 
-Herald::Herald(transport::Transport& transport, const runtime::ControlLinkOptions& control,
-               wire::Join join, const std::string& machine, Log& log)
+EarlyJoin::EarlyJoin(transport::Transport& transport, const runtime::ControlLinkOptions& control,
+                     wire::Join join, const std::string& machine, Log& log)
     : log_(log),
-      membership_(HeraldOf(std::move(join), machine)),
+      membership_(EarlyJoinOf(std::move(join), machine)),
       loop_(transport.MakeLoop()),
       link_(*loop_, control, log,
             {[this] { link_.Send(membership_.Greeting()); },
@@ -37,25 +37,25 @@ Herald::Herald(transport::Transport& transport, const runtime::ControlLinkOption
   });
 }
 
-Herald::~Herald() {
+EarlyJoin::~EarlyJoin() {
   loop_->Stop();
   thread_.join();
   link_.Close();
 }
 
-Status Herald::failure() {
+Status EarlyJoin::failure() {
   MutexLock lock(mutex_);
   return failure_;
 }
 
-void Herald::Retire() {
-  (void)runtime::AskLoop(*loop_, kHeraldLimit, [this] {
+void EarlyJoin::Retire() {
+  (void)runtime::AskLoop(*loop_, kLoopLimit, [this] {
     link_.EndWithConnection();
     return Status::Ok();
   });
 }
 
-void Herald::OnMessage(const wire::Message& message) {
+void EarlyJoin::OnMessage(const wire::Message& message) {
   protocol::Membership::Step step = membership_.OnMessage(message);
   if (step.answer.has_value()) link_.Send(*step.answer);
   if (const auto* waiting = std::get_if<wire::Waiting>(&message)) log_.Waiting(waiting->text);
@@ -68,7 +68,7 @@ void Herald::OnMessage(const wire::Message& message) {
   }
 }
 
-void Herald::Fail(const Status& why) {
+void EarlyJoin::Fail(const Status& why) {
   MutexLock lock(mutex_);
   if (failure_.ok()) failure_ = why;
 }

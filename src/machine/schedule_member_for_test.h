@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/machine/member/ferry.h"
+#include "src/machine/member/block_transfers.h"
 #include "src/machine/member/uplink.h"
 #include "src/machine/member/upward_lane.h"
 #include "src/machine/room/word_channel.h"
@@ -31,8 +31,8 @@ class MemberMachine {
         ranks_(seed, count, shape_, 1),
         parts_(count),
         view_(ViewOf(count)),
-        ferry_(*ranks_.windows[0]),
-        shards_(ferry_,
+        transfers_(*ranks_.windows[0]),
+        shards_(transfers_,
                 [this](protocol::FrontMail told) {
                   Put(0, [this, told = std::move(told)] { uplink_.OnMail(told); });
                 }),
@@ -41,7 +41,7 @@ class MemberMachine {
                                    [this, to, message] { parts_[to].front->OnMessage(message); });
                              },
                              [this](uint32_t rank) { LetLeave(rank); }}),
-        uplink_(count, 1, shape_.block_bytes, ferry_,
+        uplink_(count, 1, shape_.block_bytes, transfers_,
                 {[this](uint32_t, const protocol::LaneMail& what) { shards_.OnMail(what); },
                  [this](uint32_t to, const MemberWords::ToRank& word) {
                    Post(0, [this, to, word] { parts_[0].mail->SayTo(to, word); });
@@ -125,7 +125,7 @@ class MemberMachine {
             },
             [this, rank](const MemberWords::ToRank& word) { OnWord(rank, word); }});
     part.lane = std::make_unique<UpwardLane>(
-        *ranks_.windows[rank], rank == kCarrierRank ? &ferry_ : nullptr,
+        *ranks_.windows[rank], rank == kCarrierRank ? &transfers_ : nullptr,
         UpwardLane::Events{[&part](const MemberWords::ToCarrier& word) { part.mail->Say(word); },
                            [this, rank](const protocol::FrontMail& told) { Tell(rank, told); }});
     part.front = std::make_unique<ScheduledFront>(
@@ -169,13 +169,13 @@ class MemberMachine {
     bool did = !part.posts.empty();
     for (size_t i = part.posts.size(); i > 0; --i) TakeOne(part.posts);
     EXPECT_TRUE(part.mail->Hear([] { return true; }, did).ok());
-    if (rank == kCarrierRank) did = ferry_.Admit() || did;
+    if (rank == kCarrierRank) did = transfers_.Admit() || did;
     Result<bool> stepped = part.lane->Step();
     EXPECT_TRUE(stepped.ok()) << stepped.status().ToString();
     did = stepped.value() || did;
     part.mail->Flush();
     if (!did) LeaveIfDone(rank);
-    if (rank == kCarrierRank) ferry_.Resume();
+    if (rank == kCarrierRank) transfers_.Resume();
     return did;
   }
   void OnWord(uint32_t rank, const MemberWords::ToRank& word) {
@@ -250,7 +250,7 @@ class MemberMachine {
   Schedule ranks_;
   std::vector<Part> parts_;  // by rank
   wire::View view_;
-  Ferry ferry_;
+  BlockTransfers transfers_;
   ScheduledShards shards_;
   ScheduledCoordinator coordinator_;
   Uplink uplink_;

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "src/base/slot_set.h"
-#include "src/machine/member/ferry.h"
+#include "src/machine/member/block_transfers.h"
 #include "src/machine/schedule_ops_for_test.h"
 #include "src/plan/piece_assigner.h"
 #include "src/protocol/control/names/declarations.h"
@@ -27,7 +27,8 @@ namespace byteps::machine {
 class ScheduledShards {
  public:
   using Tell = std::function<void(protocol::FrontMail)>;
-  ScheduledShards(Ferry& ferry, Tell tell) : ferry_(ferry), tell_(std::move(tell)) {}
+  ScheduledShards(BlockTransfers& transfers, Tell tell)
+      : transfers_(transfers), tell_(std::move(tell)) {}
 
   void OnMail(const protocol::LaneMail& mail) {
     if (const auto* begin = std::get_if<protocol::to_lane::Begin>(&mail)) {
@@ -35,7 +36,7 @@ class ScheduledShards {
       for (uint32_t i = 0; i < begin->exchange->count; ++i) {
         const uint32_t number = begin->exchange->first_piece + i;
         steps_.emplace_back([this, serial = begin->exchange->serial, number] {
-          Enter(serial, number, Ferry::Way::kCollect);
+          Enter(serial, number, BlockTransfers::Way::kCollect);
         });
       }
     } else if (const auto* abort = std::get_if<protocol::to_lane::Abort>(&mail)) {
@@ -72,18 +73,18 @@ class ScheduledShards {
   struct InStage {
     uint64_t serial = 0;
     protocol::PieceTicket ticket;
-    Ferry::Way way = Ferry::Way::kCollect;
+    BlockTransfers::Way way = BlockTransfers::Way::kCollect;
   };
 
-  void Enter(uint64_t serial, uint32_t number, Ferry::Way way) {
+  void Enter(uint64_t serial, uint32_t number, BlockTransfers::Way way) {
     auto open = open_.find(serial);
     if (open == open_.end()) return;
     const protocol::Exchange& exchange = *open->second.exchange;
     const protocol::Spans spans = exchange.spans->SpansOf(number);
     std::vector<std::byte>& bytes = bytes_[{serial, number}];
     bytes.resize(spans.piece_bytes);
-    const bool collects = way == Ferry::Way::kCollect;
-    Ferry::Piece piece;
+    const bool collects = way == BlockTransfers::Way::kCollect;
+    BlockTransfers::Piece piece;
     piece.way = way;
     piece.owner = this;
     piece.ticket = {exchange.tensor.id, number, exchange.use, ++entries_};
@@ -99,7 +100,7 @@ class ScheduledShards {
     };
     stages_[entries_] = {serial, piece.ticket, way};
     const bool has_answer = collects || !piece.from.empty();
-    if (has_answer && ferry_.Begin(piece)) return;
+    if (has_answer && transfers_.Begin(piece)) return;
     steps_.emplace_back(
         [this, entry = entries_] { Resume(entry, protocol::StageVerdict::kDone, {}); });
   }
@@ -110,8 +111,8 @@ class ScheduledShards {
     stages_.erase(found);
     if (how == protocol::StageVerdict::kFailed) return Fail(stage.serial, why);
     Open& open = open_.at(stage.serial);
-    if (stage.way == Ferry::Way::kCollect) {
-      return Enter(stage.serial, stage.ticket.number, Ferry::Way::kSpread);
+    if (stage.way == BlockTransfers::Way::kCollect) {
+      return Enter(stage.serial, stage.ticket.number, BlockTransfers::Way::kSpread);
     }
     if (++open.done < open.exchange->count) return;
     protocol::to_front::PartDone part = PartOf(*open.exchange);
@@ -139,14 +140,14 @@ class ScheduledShards {
   }
   void LetGo(uint64_t serial) {
     for (auto& [entry, stage] : stages_) {
-      if (stage.serial == serial) ferry_.CallOff(stage.ticket);
+      if (stage.serial == serial) transfers_.CallOff(stage.ticket);
     }
     std::erase_if(stages_, [&](const auto& one) { return one.second.serial == serial; });
     std::erase_if(bytes_, [&](const auto& one) { return one.first.first == serial; });
     open_.erase(serial);
   }
 
-  Ferry& ferry_;
+  BlockTransfers& transfers_;
   const Tell tell_;
   std::map<uint64_t, Open> open_;
   std::map<uint64_t, InStage> stages_;  // by entry

@@ -6,7 +6,7 @@
 #include <system_error>
 
 #include "src/machine/member/early_join.h"
-#include "src/machine/member/ferry_paths.h"
+#include "src/machine/member/transfer_stages.h"
 #include "src/machine/room/heap_memory.h"
 #include "src/protocol/never_complete.h"
 #include "src/runtime/loop_thread.h"
@@ -51,12 +51,12 @@ MachineLanes::MachineLanes(runtime::WorkerLanesParts parts, const MachineOptions
       heaps_(options.local_rank, meeting_.heap, std::move(meeting_.heaps)),
       window_(room_.window(), ShapeFor(options.local_size), options.local_rank, &heaps_),
       words_(window_, {[this] { return Step(); }, nullptr}),
-      ferry_(IsCarrier() ? std::make_unique<Ferry>(window_) : nullptr),
+      transfers_(IsCarrier() ? std::make_unique<BlockTransfers>(window_) : nullptr),
       lanes_(IsCarrier() ? MakeGroup(std::move(parts)) : nullptr),
       uplink_(IsCarrier()
                   ? std::make_unique<Uplink>(
                         options.local_size, lanes_->front_lanes(),
-                        ShapeFor(options.local_size).block_bytes, *ferry_,
+                        ShapeFor(options.local_size).block_bytes, *transfers_,
                         Uplink::Events{
                             [this](uint32_t lane, protocol::LaneMail mail) {
                               lanes_->Send(lane, std::move(mail));
@@ -68,7 +68,7 @@ MachineLanes::MachineLanes(runtime::WorkerLanesParts parts, const MachineOptions
                             [this](const Status& why) { Post([this, why] { Fail(why); }); }})
                   : nullptr),
       inbox_(loop_, [this](std::vector<Told>& all) { TakeTold(all); }),
-      lane_(window_, ferry_.get(),
+      lane_(window_, transfers_.get(),
             {[this](const MemberWords::ToCarrier& word) { channel_.Say(word); },
              [this](protocol::FrontMail mail) { inbox_.Put(std::move(mail)); }}),
       channel_(room_, window_, options.local_size,
@@ -91,8 +91,8 @@ local::WindowShape MachineLanes::ShapeFor(uint32_t ranks) {
 
 std::unique_ptr<runtime::LaneGroup> MachineLanes::MakeGroup(runtime::WorkerLanesParts parts) {
   protocol::WorkerOptions worker = parts.worker;
-  worker.paths = [ferry = ferry_.get()](const protocol::StageTools& tools) {
-    return std::make_unique<FerryPaths>(*ferry, tools);
+  worker.paths = [transfers = transfers_.get()](const protocol::StageTools& tools) {
+    return std::make_unique<TransferStages>(*transfers, tools);
   };
   runtime::WorkerLanes::Events events = events_;
   events.to_front = [this](protocol::FrontMail mail) { uplink_->OnMail(std::move(mail)); };
@@ -223,7 +223,7 @@ bool MachineLanes::Step() {
   }
   bool did = false;
   Status heard = channel_.Hear([this] { return !over_; }, did);
-  if (ferry_ != nullptr) did = ferry_->Admit() || did;
+  if (transfers_ != nullptr) did = transfers_->Admit() || did;
   Result<bool> stepped = StepLane();
   if (!stepped.ok() || !heard.ok()) {
     Fail(heard.ok() ? stepped.status() : heard);
@@ -232,7 +232,7 @@ bool MachineLanes::Step() {
   did = stepped.value() || did;
   bool all_said = channel_.Flush();
   if (!did && leaves_ && all_said) LeaveIfDone();
-  if (ferry_ != nullptr) ferry_->Resume();
+  if (transfers_ != nullptr) transfers_->Resume();
   return did;
 }
 

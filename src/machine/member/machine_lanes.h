@@ -17,7 +17,7 @@
 #include "src/base/thread_annotations.h"
 #include "src/local/life_watch.h"
 #include "src/local/meeting.h"
-#include "src/machine/member/ferry.h"
+#include "src/machine/member/block_transfers.h"
 #include "src/machine/member/member_words.h"
 #include "src/machine/member/uplink.h"
 #include "src/machine/member/upward_lane.h"
@@ -101,7 +101,7 @@ class MachineLanes final : public runtime::WorkerLanes {
   local::Heaps heaps_;
   local::Window window_;
   WordLoop words_;
-  const std::unique_ptr<Ferry> ferry_;               // null: not the carrier
+  const std::unique_ptr<BlockTransfers> transfers_;  // null: not the carrier
   const std::unique_ptr<runtime::LaneGroup> lanes_;  // null: not the carrier
   const std::unique_ptr<Uplink> uplink_;             // null: not the carrier
   runtime::Inbox<Told> inbox_;                       // for the owner's loop

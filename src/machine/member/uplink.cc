@@ -54,10 +54,11 @@ class Uplink::RunSpans final : public protocol::SpanSource {
   uint32_t end_ = 0;
 };
 
-Uplink::Uplink(uint32_t ranks, uint32_t lanes, size_t piece_bytes_max, Ferry& ferry, Events events)
+Uplink::Uplink(uint32_t ranks, uint32_t lanes, size_t piece_bytes_max, BlockTransfers& transfers,
+               Events events)
     : ranks_(ranks),
       lane_count_(lanes),
-      ferry_(ferry),
+      transfers_(transfers),
       events_(std::move(events)),
       memory_(piece_bytes_max),
       lanes_(lanes, [this](uint32_t lane,
@@ -81,7 +82,7 @@ void Uplink::OnView(const protocol::to_lane::View& mail) {
     if (settling_.asks()) Settle();
     return LookAtAll();
   }
-  for (const RoundKey& key : book_.Keys()) ferry_.Close(key);
+  for (const RoundKey& key : book_.Keys()) transfers_.Close(key);
   book_.Clear();
   keys_.clear();
   homes_.clear();
@@ -183,7 +184,7 @@ void Uplink::On(uint32_t rank, const Leaves&) {
     const bool goes_on = round.is_decided && !round.extra.end.has_value();
     if (!goes_on || (round.begun & Bit(rank)) == 0) continue;
     round.extra.broken = ErrorOfLeftRank(machine_ranks_.RankOf(rank));
-    ferry_.Close(key);
+    transfers_.Close(key);
     AskForError(key, round, round.extra.broken);
   }
   events_.say(rank, MayLeave());
@@ -221,7 +222,7 @@ void Uplink::On(uint32_t, const member::Retired& word) {
     homes_.erase(tensor);
     for (const RoundKey& key : book_.KeysOf(tensor, 0)) {
       Round& round = *book_.Find(key);
-      ferry_.Close(key);
+      transfers_.Close(key);
       round.begun = round.ranks = 0;  // nobody is told of its end
       if (round.extra.serial == 0 || round.extra.end.has_value()) {
         book_.Erase(key);
@@ -285,7 +286,7 @@ void Uplink::Look(const RoundKey& key) {
     return AskForError(key, round,
                        ErrorOfJoinedRoot(machine_ranks_.NamesOf(book_.joined() & round.ranks)));
   }
-  OpenFerry(key, round);
+  OpenTransfers(key, round);
   Begin(key, round);
 }
 
@@ -300,9 +301,9 @@ std::optional<uint32_t> Uplink::GoneOf(uint32_t process_set) const {
   return std::nullopt;
 }
 
-void Uplink::OpenFerry(const RoundKey& key, Round& round) {
+void Uplink::OpenTransfers(const RoundKey& key, Round& round) {
   round.is_decided = true;
-  FerryRound open;
+  TransferRound open;
   open.ranks = round.ranks & round.begun;
   open.bring = round.is_join ? Bit(round.last.who()) : open.ranks;
   open.how = round.extra.facts.how;
@@ -312,7 +313,7 @@ void Uplink::OpenFerry(const RoundKey& key, Round& round) {
   for (const auto& [rank, part] : round.extra.brings) {
     if (has_gaps && one_piece) open.parts.push_back(part);
   }
-  ferry_.Open(key, std::move(open));
+  transfers_.Open(key, std::move(open));
 }
 
 void Uplink::Begin(const RoundKey& key, Round& round) {
@@ -369,7 +370,7 @@ void Uplink::OnEnd(const std::optional<protocol::Exchanges::End>& end) {
   Round* found = book_.Find(key);
   if (found == nullptr) return;
   Round& round = *found;
-  ferry_.Close(key);
+  transfers_.Close(key);
   member::Ended ended{key, end->status, {}, end->mixed};
   if (end->status.ok() && !round.extra.broken.ok()) ended.status = round.extra.broken;
   if (end->status.ok() && !end->withdrawn && !round.is_decided && round.extra.broken.ok()) {

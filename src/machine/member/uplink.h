@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/machine/member/ferry.h"
+#include "src/machine/member/block_transfers.h"
 #include "src/machine/member/machine_ranks.h"
 #include "src/machine/member/member_words.h"
 #include "src/machine/room/round_book.h"
@@ -38,9 +38,10 @@ class Uplink {
     // A rank has said what cannot be true in this job, so nobody can go on with that rank.
     std::function<void(const Status&)> fail;
   };
-  // `ranks`: the number of ranks of the machine. `piece_bytes_max`: the limit for a piece. `ferry`
-  // outlives this object.
-  Uplink(uint32_t ranks, uint32_t lanes, size_t piece_bytes_max, Ferry& ferry, Events events);
+  // `ranks`: the number of ranks of the machine. `piece_bytes_max`: the limit for a piece.
+  // `transfers` outlives this object.
+  Uplink(uint32_t ranks, uint32_t lanes, size_t piece_bytes_max, BlockTransfers& transfers,
+         Events events);
   ~Uplink();
 
   void OnView(const protocol::to_lane::View& mail);
@@ -83,7 +84,7 @@ class Uplink {
   void Look(const RoundKey& key);
   void LookAtAll();
   void Begin(const RoundKey& key, Round& round);
-  void OpenFerry(const RoundKey& key, Round& round);
+  void OpenTransfers(const RoundKey& key, Round& round);
   void AskForError(const RoundKey& key, Round& round, const Status& why);
   void OnEnd(const std::optional<protocol::Exchanges::End>& end);
   void EraseIfOver(const RoundKey& key);
@@ -95,7 +96,7 @@ class Uplink {
 
   const uint32_t ranks_;
   const uint32_t lane_count_;
-  Ferry& ferry_;
+  BlockTransfers& transfers_;
   const Events events_;
   std::vector<std::byte> memory_;  // stands for the memory of the pieces
   protocol::LaneMailing lanes_;

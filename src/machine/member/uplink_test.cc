@@ -95,7 +95,7 @@ class UplinkTest : public testing::Test {
   }
 
   WindowForTest window{ShapeUp()};
-  Ferry ferry{window.of(0)};
+  BlockTransfers transfers{window.of(0)};
   std::vector<protocol::LaneMail> mails;
   std::vector<std::pair<uint32_t, MemberWords::ToRank>> told;
   std::vector<Status> failures;
@@ -103,7 +103,7 @@ class UplinkTest : public testing::Test {
       kRanksUp,
       1,
       ShapeUp().block_bytes,
-      ferry,
+      transfers,
       {[this](uint32_t, protocol::LaneMail mail) { mails.push_back(std::move(mail)); },
        [this](uint32_t rank, const MemberWords::ToRank& word) { told.emplace_back(rank, word); },
        [](protocol::FrontMail) {}, [this](const Status& why) { failures.push_back(why); }}};
@@ -292,7 +292,7 @@ TEST_F(UplinkTest, AWordThatDoesNotFitTheJobOrTheWordsOfOthersEndsTheMachine) {
   EXPECT_EQ(Exchange(), nullptr);
 }
 
-// Lanes and ferry take these spans without a check.
+// Lanes and BlockTransfers take these spans without a check.
 TEST_F(UplinkTest, WhateverBytesARankChangesPiecesLieInTheirBlocks) {
   constexpr WordLimits kLimits = {.ranks = kRanksUp, .piece_bytes_max = 1024};
   constexpr size_t kSeeds = 3000;

@@ -33,10 +33,10 @@ bool IsAlike(const MemberFacts::Run& one, MemberFacts::Run other) {
 
 }  // namespace
 
-UpwardLane::UpwardLane(local::Window& window, Ferry* ferry, Events events)
+UpwardLane::UpwardLane(local::Window& window, BlockTransfers* transfers, Events events)
     : window_(window),
       rank_(window.rank()),
-      ferry_(ferry),
+      transfers_(transfers),
       events_(std::move(events)),
       work_(window, {[this](const local::AdmittedUse& at) { return Find(at); },
                      [this](BlockWork::Taken& taken) { Fill(taken); },
@@ -187,7 +187,7 @@ void UpwardLane::OnEnded(const member::Ended& ended, Time now) {
 }
 
 const protocol::Exchange* UpwardLane::Find(const local::AdmittedUse& at) {
-  const Round* round = open_.Find(KeyOfUpward(at.use));
+  const Round* round = open_.Find(KeyOfTransfer(at.use));
   return round == nullptr ? nullptr : round->exchange;
 }
 
@@ -195,7 +195,7 @@ void UpwardLane::Fill(BlockWork::Taken& taken) {
   const local::AdmittedUse& at = taken.at;
   if (!Has(at.use.bring, rank_) || window_.decision(at) != Decision::kOpen) return;
   if (Spreads(at.use)) {
-    if (ferry_ != nullptr && ferry_->Fill(at, window_.Part(at))) return window_.Filled(at);
+    if (transfers_ != nullptr && transfers_->Fill(at, window_.Part(at))) return window_.Filled(at);
     (void)window_.Withdraw(at);
   } else if (taken.exchange == nullptr) {
     // The operation has ended early here, so it ends in an error everywhere.
@@ -209,8 +209,8 @@ void UpwardLane::Take(const BlockWork::Taken& taken, bool is_sum) {
   const local::AdmittedUse& at = taken.at;
   if (Spreads(at.use)) {
     if (is_sum && taken.exchange != nullptr && !ignores_answers_) work_.CopyOut(taken);
-  } else if (ferry_ != nullptr) {
-    ferry_->Take(at, is_sum, is_sum ? window_.ResultOf(at) : ConstByteSpan());
+  } else if (transfers_ != nullptr) {
+    transfers_->Take(at, is_sum, is_sum ? window_.ResultOf(at) : ConstByteSpan());
   }
 }
 

@@ -1,7 +1,7 @@
 // The lane of one rank of a machine in a job with servers: tells the carrier what the rank has
 // begun, fills the rank's parts of the blocks, sums shares, and reads the answers. The front knows
 // it as its only lane. At the carrier's rank it also moves bytes between blocks and the carrier's
-// lanes (ferry.h).
+// lanes (block_transfers.h).
 //
 // On the thread of its window. Nothing blocks.
 #pragma once
@@ -14,7 +14,7 @@
 #include "src/base/status.h"
 #include "src/base/time.h"
 #include "src/local/window.h"
-#include "src/machine/member/ferry.h"
+#include "src/machine/member/block_transfers.h"
 #include "src/machine/member/machine_ranks.h"
 #include "src/machine/member/member_words.h"
 #include "src/machine/room/block_work.h"
@@ -30,8 +30,8 @@ class UpwardLane {
     std::function<void(const MemberWords::ToCarrier&)> say;  // to the carrier
     std::function<void(protocol::FrontMail)> tell_front;     // must not call the lane
   };
-  // `ferry`: null, except at the carrier.
-  UpwardLane(local::Window& window, Ferry* ferry, Events events);
+  // `transfers`: null, except at the carrier.
+  UpwardLane(local::Window& window, BlockTransfers* transfers, Events events);
 
   void OnMail(const protocol::LaneMail& mail);
   void OnEnded(const member::Ended& ended, Time now);
@@ -76,7 +76,7 @@ class UpwardLane {
 
   local::Window& window_;
   const uint32_t rank_;
-  Ferry* const ferry_;
+  BlockTransfers* const transfers_;
   const Events events_;
   uint64_t epoch_ = 0;
   uint32_t generation_ = 0;

@@ -1,4 +1,4 @@
-#include "src/machine/member/ferry.h"
+#include "src/machine/member/block_transfers.h"
 
 #include <algorithm>
 #include <cstring>
@@ -18,7 +18,7 @@ Status Withdrawn() {
 
 }  // namespace
 
-void Ferry::Open(const RoundKey& key, FerryRound round) {
+void BlockTransfers::Open(const RoundKey& key, TransferRound round) {
   {
     MutexLock lock(mutex_);
     rounds_[key] = std::move(round);
@@ -26,12 +26,12 @@ void Ferry::Open(const RoundKey& key, FerryRound round) {
   window_.Notify(Bit(window_.rank()));
 }
 
-void Ferry::Close(const RoundKey& key) {
+void BlockTransfers::Close(const RoundKey& key) {
   MutexLock lock(mutex_);
   rounds_.erase(key);
 }
 
-bool Ferry::Begin(Piece piece) {
+bool BlockTransfers::Begin(Piece piece) {
   {
     MutexLock lock(mutex_);
     const bool is_open = rounds_.contains(piece.key);
@@ -43,7 +43,7 @@ bool Ferry::Begin(Piece piece) {
 }
 
 template <typename Which>
-void Ferry::CallOffIf(Which which) {
+void BlockTransfers::CallOffIf(Which which) {
   MutexLock lock(mutex_);
   std::erase_if(waiting_, which);
   bool is_copied = false;
@@ -55,15 +55,15 @@ void Ferry::CallOffIf(Which which) {
   for (const uint64_t copied = copying_; is_copied && copying_ == copied;) lock.Wait(copied_);
 }
 
-void Ferry::CallOff(const protocol::PieceTicket& ticket) {
+void BlockTransfers::CallOff(const protocol::PieceTicket& ticket) {
   CallOffIf([&](const Piece& piece) { return piece.ticket == ticket; });
 }
 
-void Ferry::CallOffAll(const void* owner) {
+void BlockTransfers::CallOffAll(const void* owner) {
   CallOffIf([&](const Piece& piece) { return piece.owner == owner; });
 }
 
-local::BlockUse Ferry::UseOf(const Piece& piece, const FerryRound& round) const {
+local::BlockUse BlockTransfers::UseOf(const Piece& piece, const TransferRound& round) const {
   const bool collects = piece.way == Way::kCollect;
   const bool moves = !collects || MovesBytes(round.how);
   local::BlockUse use;
@@ -82,8 +82,8 @@ local::BlockUse Ferry::UseOf(const Piece& piece, const FerryRound& round) const 
 }
 
 // Gives the piece a block. `over`: it needs no block, and goes on.
-bool Ferry::AdmitOne(const Piece& piece, const FerryRound& round, std::vector<RankSet>& stuck,
-                     bool& over) {
+bool BlockTransfers::AdmitOne(const Piece& piece, const TransferRound& round,
+                              std::vector<RankSet>& stuck, bool& over) {
   over = piece.way == Way::kCollect && piece.to.empty();
   if (over) return true;
   local::BlockUse use = UseOf(piece, round);
@@ -97,7 +97,7 @@ bool Ferry::AdmitOne(const Piece& piece, const FerryRound& round, std::vector<Ra
   return true;
 }
 
-bool Ferry::Admit() {
+bool BlockTransfers::Admit() {
   bool did = EndSpreads();
   {
     MutexLock lock(mutex_);
@@ -125,7 +125,7 @@ bool Ferry::Admit() {
   return did;
 }
 
-bool Ferry::EndSpreads() {
+bool BlockTransfers::EndSpreads() {
   bool did = false;
   {
     MutexLock lock(mutex_);
@@ -141,7 +141,7 @@ bool Ferry::EndSpreads() {
   return did;
 }
 
-bool Ferry::Fill(const local::AdmittedUse& at, ByteSpan part) {
+bool BlockTransfers::Fill(const local::AdmittedUse& at, ByteSpan part) {
   Piece piece;
   {
     MutexLock lock(mutex_);
@@ -157,9 +157,9 @@ bool Ferry::Fill(const local::AdmittedUse& at, ByteSpan part) {
   return true;
 }
 
-void Ferry::Take(const local::AdmittedUse& at, bool is_sum, ConstByteSpan result) {
+void BlockTransfers::Take(const local::AdmittedUse& at, bool is_sum, ConstByteSpan result) {
   Piece piece;
-  FerryRound round;
+  TransferRound round;
   {
     MutexLock lock(mutex_);
     auto found = given_.find(at.number);
@@ -184,7 +184,7 @@ void Ferry::Take(const local::AdmittedUse& at, bool is_sum, ConstByteSpan result
   ended_.push_back({piece.ticket, piece.resume, is_sum ? Status::Ok() : Withdrawn()});
 }
 
-void Ferry::Resume() {
+void BlockTransfers::Resume() {
   for (const Ended& one : ended_) {
     const bool is_done = one.error.ok();
     one.resume(one.ticket, is_done ? StageVerdict::kDone : StageVerdict::kFailed, one.error);
@@ -192,7 +192,8 @@ void Ferry::Resume() {
   ended_.clear();
 }
 
-void Ferry::CopyOut(const Piece& piece, const FerryRound& round, ConstByteSpan result) const {
+void BlockTransfers::CopyOut(const Piece& piece, const TransferRound& round,
+                             ConstByteSpan result) const {
   if (round.parts.empty()) {
     std::memcpy(piece.to.data(), result.data() + piece.offset, piece.to.size());
     return;

@@ -2,47 +2,51 @@
 // exchange, `spread` behind it (protocol/data_path.h), and the stages of a codec between them.
 #pragma once
 
-#include "src/machine/member/ferry.h"
+#include "src/machine/member/block_transfers.h"
 #include "src/protocol/worker/lane/codec_stages.h"
 #include "src/protocol/worker/lane/piece_path.h"
 
 namespace byteps::machine {
 
-// The paths of one lane. They belong to the lane's thread; `ferry` outlives them.
-class FerryPaths final : public protocol::PiecePaths {
+// The paths of one lane. They belong to the lane's thread; `transfers` outlives them.
+class TransferStages final : public protocol::PiecePaths {
  public:
-  FerryPaths(Ferry& ferry, const protocol::StageTools& tools);
+  TransferStages(BlockTransfers& transfers, const protocol::StageTools& tools);
 
   const protocol::PiecePath& PathOf(const protocol::Exchange& exchange) override {
     return exchange.tensor.codec == 0 ? plain_ : coded_;
   }
-  void AbandonAll() override { ferry_.CallOffAll(this); }
+  void AbandonAll() override { transfers_.CallOffAll(this); }
 
  private:
   // Waits until the ranks of the machine have filled a block, and takes their sum.
   class Collect final : public protocol::PieceStage {
    public:
-    explicit Collect(FerryPaths& paths) : paths_(paths) {}
+    explicit Collect(TransferStages& stages) : stages_(stages) {}
     protocol::StageVerdict Enter(protocol::PieceInHand& piece) override;
-    void Abandon(const protocol::PieceTicket& ticket) override { paths_.ferry_.CallOff(ticket); }
+    void Abandon(const protocol::PieceTicket& ticket) override {
+      stages_.transfers_.CallOff(ticket);
+    }
 
    private:
-    FerryPaths& paths_;
+    TransferStages& stages_;
   };
   // Waits until the ranks of the machine have read the answer.
   class Spread final : public protocol::PieceStage {
    public:
-    explicit Spread(FerryPaths& paths) : paths_(paths) {}
+    explicit Spread(TransferStages& stages) : stages_(stages) {}
     protocol::StageVerdict Enter(protocol::PieceInHand& piece) override;
-    void Abandon(const protocol::PieceTicket& ticket) override { paths_.ferry_.CallOff(ticket); }
+    void Abandon(const protocol::PieceTicket& ticket) override {
+      stages_.transfers_.CallOff(ticket);
+    }
 
    private:
-    FerryPaths& paths_;
+    TransferStages& stages_;
   };
 
-  Ferry::Piece PieceOf(const protocol::PieceInHand& piece, Ferry::Way way) const;
+  BlockTransfers::Piece PieceOf(const protocol::PieceInHand& piece, BlockTransfers::Way way) const;
 
-  Ferry& ferry_;
+  BlockTransfers& transfers_;
   const protocol::ResumePiece resume_;
   Collect collect_{*this};
   Spread spread_{*this};

@@ -5,8 +5,8 @@
 // of the two ways. Pieces get blocks in the order in which the lanes bring them; each lane brings
 // them by urgency.
 //
-// Stages of lanes call it on their threads (ferry_paths.h); the window's thread gives the blocks
-// and copies. Any thread may call the methods, unless a method says otherwise.
+// Stages of lanes call it on their threads (transfer_stages.h); the window's thread gives the
+// blocks and copies. Any thread may call the methods, unless a method says otherwise.
 #pragma once
 
 #include <condition_variable>
@@ -28,12 +28,12 @@ namespace byteps::machine {
 inline constexpr uint32_t kSpreads = uint32_t{1} << 31;
 
 inline bool Spreads(const local::BlockUse& use) { return (use.generation & kSpreads) != 0; }
-inline RoundKey KeyOfUpward(const local::BlockUse& use) {
+inline RoundKey KeyOfTransfer(const local::BlockUse& use) {
   return {use.tensor, use.round, use.generation & ~kSpreads};
 }
 
 // A round that all its ranks have begun; ranks that have joined do not count.
-struct FerryRound {
+struct TransferRound {
   RankSet ranks = 0;  // the ranks that take part
   RankSet bring = 0;
   Combine how = Combine::kSum;
@@ -43,11 +43,11 @@ struct FerryRound {
   std::vector<std::pair<uint32_t, uint32_t>> parts;
 };
 
-class Ferry {
+class BlockTransfers {
  public:
   enum class Way : uint8_t { kCollect, kSpread };
-  // One piece in one stage of a lane. Its bytes stay valid until the ferry has called `resume`, or
-  // until CallOff.
+  // One piece in one stage of a lane. Its bytes stay valid until `resume` is called, or until
+  // CallOff.
   struct Piece {
     Way way = Way::kCollect;
     const void* owner = nullptr;  // the stages of one lane
@@ -61,11 +61,11 @@ class Ferry {
   };
 
   // `window`: the carrier's.
-  explicit Ferry(local::Window& window) : window_(window) {}
+  explicit BlockTransfers(local::Window& window) : window_(window) {}
 
   // Open lets the pieces of a round have blocks from now on; Close forbids it. After Close, a piece
   // that is to be pushed waits until it is called off, and an answer is spread to nobody.
-  void Open(const RoundKey& key, FerryRound round);
+  void Open(const RoundKey& key, TransferRound round);
   void Close(const RoundKey& key);
 
   // Begins a stage. False: there is nothing to do for the piece, and it goes on at once.
@@ -99,11 +99,11 @@ class Ferry {
     Status error;
   };
 
-  local::BlockUse UseOf(const Piece& piece, const FerryRound& round) const;
-  bool AdmitOne(const Piece& piece, const FerryRound& round, std::vector<RankSet>& stuck,
+  local::BlockUse UseOf(const Piece& piece, const TransferRound& round) const;
+  bool AdmitOne(const Piece& piece, const TransferRound& round, std::vector<RankSet>& stuck,
                 bool& over) BYTEPS_REQUIRES(mutex_);
   bool EndSpreads();
-  void CopyOut(const Piece& piece, const FerryRound& round, ConstByteSpan result) const;
+  void CopyOut(const Piece& piece, const TransferRound& round, ConstByteSpan result) const;
   template <typename Which>
   void CallOffIf(Which which);
 
@@ -111,7 +111,7 @@ class Ferry {
   std::vector<Ended> ended_;  // used on the window's thread only
   Mutex mutex_;
   std::condition_variable copied_;
-  std::map<RoundKey, FerryRound> rounds_ BYTEPS_GUARDED_BY(mutex_);
+  std::map<RoundKey, TransferRound> rounds_ BYTEPS_GUARDED_BY(mutex_);
   std::deque<Piece> waiting_ BYTEPS_GUARDED_BY(mutex_);
   Pieces given_ BYTEPS_GUARDED_BY(mutex_);
   uint64_t copying_ BYTEPS_GUARDED_BY(mutex_) = 0;  // the use whose bytes are being copied

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "src/machine/member/block_transfers.h"
-#include "src/machine/member/uplink.h"
-#include "src/machine/member/upward_lane.h"
+#include "src/machine/member/member_carrier.h"
+#include "src/machine/member/member_lane.h"
 #include "src/machine/room/word_channel.h"
 #include "src/machine/schedule_for_test.h"
 #include "src/machine/schedule_front_for_test.h"
@@ -22,8 +22,8 @@
 
 namespace byteps::machine {
 
-// Puts the parts together as MachineLanes does. Each rank has two loops: that of its window, and
-// that of its engine, with the front and, at the carrier, the uplink and the lane.
+// Puts the parts together as MemberLanes does. Each rank has two loops: that of its window, and
+// that of its engine, with the front and, at rank 0, the carrier and the lane.
 class MemberMachine {
  public:
   MemberMachine(uint64_t seed, uint32_t count)
@@ -34,20 +34,20 @@ class MemberMachine {
         transfers_(*ranks_.windows[0]),
         shards_(transfers_,
                 [this](protocol::FrontMail told) {
-                  Put(0, [this, told = std::move(told)] { uplink_.OnMail(told); });
+                  Put(0, [this, told = std::move(told)] { carrier_.OnMail(told); });
                 }),
         coordinator_(count, {[this](uint32_t to, const wire::Message& message) {
                                Put(to,
                                    [this, to, message] { parts_[to].front->OnMessage(message); });
                              },
                              [this](uint32_t rank) { LetLeave(rank); }}),
-        uplink_(count, 1, shape_.block_bytes, transfers_,
-                {[this](uint32_t, const protocol::LaneMail& what) { shards_.OnMail(what); },
-                 [this](uint32_t to, const MemberWords::ToRank& word) {
-                   Post(0, [this, to, word] { parts_[0].mail->SayTo(to, word); });
-                 },
-                 [](const protocol::FrontMail&) {},
-                 [](const Status& why) { ADD_FAILURE() << why.ToString(); }}) {
+        carrier_(count, 1, shape_.block_bytes, transfers_,
+                 {[this](uint32_t, const protocol::LaneMail& what) { shards_.OnMail(what); },
+                  [this](uint32_t to, const MemberWords::ToRank& word) {
+                    Post(0, [this, to, word] { parts_[0].mail->SayTo(to, word); });
+                  },
+                  [](const protocol::FrontMail&) {},
+                  [](const Status& why) { ADD_FAILURE() << why.ToString(); }}) {
     for (uint32_t rank = 0; rank < count; ++rank) AddRank(rank, seed);
     for (uint32_t rank = 0; rank < count; ++rank) {
       parts_[rank].front->front.OnView(view_, 0, rank);
@@ -91,7 +91,7 @@ class MemberMachine {
   // The parts of one rank.
   struct Part {
     std::unique_ptr<WordChannel<MemberWords>> mail;
-    std::unique_ptr<UpwardLane> lane;
+    std::unique_ptr<MemberLane> lane;
     std::unique_ptr<ScheduledFront> front;
     std::deque<Work> posts;  // to the loop of the window
     std::deque<Work> inbox;  // to the loop of the engine
@@ -121,12 +121,12 @@ class MemberMachine {
         ranks_.room, *ranks_.windows[rank], static_cast<uint32_t>(parts_.size()),
         WordChannel<MemberWords>::Events{
             [this](uint32_t from, const MemberWords::ToCarrier& word) {
-              Put(0, [this, from, word] { uplink_.OnWord(from, word); });
+              Put(0, [this, from, word] { carrier_.OnWord(from, word); });
             },
             [this, rank](const MemberWords::ToRank& word) { OnWord(rank, word); }});
-    part.lane = std::make_unique<UpwardLane>(
+    part.lane = std::make_unique<MemberLane>(
         *ranks_.windows[rank], rank == kCarrierRank ? &transfers_ : nullptr,
-        UpwardLane::Events{[&part](const MemberWords::ToCarrier& word) { part.mail->Say(word); },
+        MemberLane::Events{[&part](const MemberWords::ToCarrier& word) { part.mail->Say(word); },
                            [this, rank](const protocol::FrontMail& told) { Tell(rank, told); }});
     part.front = std::make_unique<ScheduledFront>(
         seed, ScheduledFront::Events{
@@ -160,7 +160,7 @@ class MemberMachine {
   }
   void ToLane(uint32_t rank, const protocol::LaneMail& mail) {
     const auto* view = std::get_if<protocol::to_lane::View>(&mail);
-    if (view != nullptr && rank == kCarrierRank) uplink_.OnView(*view);
+    if (view != nullptr && rank == kCarrierRank) carrier_.OnView(*view);
     Post(rank, [this, rank, mail] { parts_[rank].lane->OnMail(mail); });
   }
 
@@ -253,7 +253,7 @@ class MemberMachine {
   BlockTransfers transfers_;
   ScheduledShards shards_;
   ScheduledCoordinator coordinator_;
-  Uplink uplink_;
+  MemberCarrier carrier_;
 };
 
 }  // namespace byteps::machine

@@ -13,7 +13,7 @@
 #include "src/base/proof.h"
 #include "src/config/option_text.h"
 #include "src/config/text.h"
-#include "src/machine/member/machine_lanes.h"
+#include "src/machine/member/member_lanes.h"
 #include "src/machine/serverless/local_engine.h"
 #include "src/runtime/coordinator/coordinator_process.h"
 #include "src/runtime/server/returning_server.h"
@@ -212,8 +212,8 @@ Result<runtime::StartedEngine> MakeLocalEngine(const config::Options& options,
   return machine::StartLocalEngine(local, log);
 }
 
-static_assert(config::kSharingWorkersMax == machine::kUpwardRanksMax &&
-              config::kSharedPieceBytesMax == machine::kUpwardPieceBytesMax);
+static_assert(config::kSharingWorkersMax == machine::kMemberRanksMax &&
+              config::kSharedPieceBytesMax == machine::kMemberPieceBytesMax);
 
 Result<runtime::StartedEngine> StartInMachine(std::unique_ptr<transport::Transport> transport,
                                               runtime::WorkerEngineOptions worker,

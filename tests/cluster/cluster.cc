@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "src/base/proof.h"
-#include "src/machine/member/machine_lanes.h"
+#include "src/machine/member/member_lanes.h"
 #include "src/machine/serverless/local_engine.h"
 #include "src/runtime/shared_address.h"
 #include "src/transport/inproc/inproc_transport.h"

@@ -27,7 +27,7 @@ LocalFacts Facts() {
   return facts;
 }
 
-MemberFacts Upward() {
+MemberFacts FactsOfMember() {
   MemberFacts facts;
   facts.name = "w";
   facts.ranks = 0b101;
@@ -95,12 +95,12 @@ TEST(Words, ComeBackAsTheyWere) {
   EXPECT_EQ(failed.key, kRoundOfWords);
   EXPECT_EQ(failed.status, error);
   EXPECT_EQ(Back(JobOver{error}).status, error);
-  member::Begun upward = Back(member::Begun{kRoundOfWords, Upward(), 8, 16, 7});
-  EXPECT_EQ(upward.key, kRoundOfWords);
-  EXPECT_EQ(upward.facts, Upward());
-  EXPECT_EQ(upward.push_offset, 8u);
-  EXPECT_EQ(upward.push_bytes, 16u);
-  EXPECT_EQ(upward.operations, 7u);
+  member::Begun of_member = Back(member::Begun{kRoundOfWords, FactsOfMember(), 8, 16, 7});
+  EXPECT_EQ(of_member.key, kRoundOfWords);
+  EXPECT_EQ(of_member.facts, FactsOfMember());
+  EXPECT_EQ(of_member.push_offset, 8u);
+  EXPECT_EQ(of_member.push_bytes, 16u);
+  EXPECT_EQ(of_member.operations, 7u);
   EXPECT_EQ(Back(member::Joined{3}).number, 3u);
   member::SetAdded added = Back(member::SetAdded{4, {0, 2}, {1, 5}});
   EXPECT_EQ(added.number, 4u);
@@ -138,7 +138,7 @@ TEST(Words, WhatIsNoneIsRefused) {
   ExpectWhole(Begun{kRoundOfWords, Facts(), 0, {3, 8, 16}});
   ExpectWhole(Combined{kRoundOfWords, 0b1001});
   ExpectWhole(Abort{kRoundOfWords, Status(StatusCode::kDeadlineExceeded, "why")});
-  ExpectWhole(member::Begun{kRoundOfWords, Upward(), 8, 16});
+  ExpectWhole(member::Begun{kRoundOfWords, FactsOfMember(), 8, 16});
   ExpectWhole(member::SetAdded{4, {0, 2}, {1, 5}});
   ExpectWhole(member::Ended{kRoundOfWords, Status::Ok(), {0, 2}, true});
   ExpectWhole(Failed{kRoundOfWords, Status(StatusCode::kPeerLost, "text")});
@@ -188,12 +188,12 @@ TEST(Words, AFactOfARoundThatCannotBeTrueIsRefused) {
 
 TEST(Words, AFactForTheServersThatCannotBeTrueIsRefused) {
   using Of = member::Begun;
-  Of summed{kRoundOfWords, Upward(), 8, 16, 7};
+  Of summed{kRoundOfWords, FactsOfMember(), 8, 16, 7};
   summed.facts.how = Combine::kSum;
   ExpectRefused<Of>(summed,
                     {{"half an element", [](Of& word) { word.facts.pieces[1].bytes = 28; }}});
   ExpectRefused<Of>(
-      {kRoundOfWords, Upward(), 8, 16, 7},
+      {kRoundOfWords, FactsOfMember(), 8, 16, 7},
       {{"no ranks", [](Of& word) { word.facts.ranks = 0; }},
        {"a rank that the machine does not have", [](Of& word) { word.facts.ranks |= 1 << 4; }},
        {"a way of combining that is none",
@@ -235,7 +235,8 @@ TEST(Words, NumbersThatNoJobHasAreRefused) {
 // Gives every byte of a word each of its values, one at a time. Each word that is let in must be
 // possible.
 TEST(Words, WhateverOneByteBecomesWhatIsLetInLiesInsideThePiece) {
-  const std::vector<std::byte> packet = Encode(member::Begun{kRoundOfWords, Upward(), 8, 16, 7});
+  const std::vector<std::byte> packet =
+      Encode(member::Begun{kRoundOfWords, FactsOfMember(), 8, 16, 7});
   size_t let_in = 0;
   for (size_t at = 1; at < packet.size(); ++at) {
     for (int value = 0; value < 256; ++value) {

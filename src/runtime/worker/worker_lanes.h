@@ -1,5 +1,5 @@
 // The part of a worker's engine behind its front: lanes with connections of their own
-// (lane_group.h), or a part of a machine whose ranks share lanes (machine/member/machine_lanes.h).
+// (lane_group.h), or a part of a machine whose ranks share lanes (machine/member/member_lanes.h).
 //
 // All calls and events happen on the owner's loop; before the loop runs and after it has stopped,
 // on the thread that owns the loop.

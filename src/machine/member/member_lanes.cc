@@ -1,4 +1,4 @@
-#include "src/machine/member/machine_lanes.h"
+#include "src/machine/member/member_lanes.h"
 
 #include <algorithm>
 #include <bit>
@@ -41,8 +41,8 @@ class SharedTransport final : public transport::Transport {
 
 }  // namespace
 
-MachineLanes::MachineLanes(runtime::WorkerLanesParts parts, const MachineOptions& options,
-                           local::Meeting meeting)
+MemberLanes::MemberLanes(runtime::WorkerLanesParts parts, const MachineOptions& options,
+                         local::Meeting meeting)
     : options_(options),
       loop_(parts.loop),
       events_(parts.events),
@@ -53,20 +53,21 @@ MachineLanes::MachineLanes(runtime::WorkerLanesParts parts, const MachineOptions
       words_(window_, {[this] { return Step(); }, nullptr}),
       transfers_(IsCarrier() ? std::make_unique<BlockTransfers>(window_) : nullptr),
       lanes_(IsCarrier() ? MakeGroup(std::move(parts)) : nullptr),
-      uplink_(IsCarrier()
-                  ? std::make_unique<Uplink>(
-                        options.local_size, lanes_->front_lanes(),
-                        ShapeFor(options.local_size).block_bytes, *transfers_,
-                        Uplink::Events{
-                            [this](uint32_t lane, protocol::LaneMail mail) {
-                              lanes_->Send(lane, std::move(mail));
-                            },
-                            [this](uint32_t rank, const MemberWords::ToRank& word) {
-                              Post([this, rank, word] { channel_.SayTo(rank, word); });
-                            },
-                            [this](protocol::FrontMail mail) { events_.to_front(std::move(mail)); },
-                            [this](const Status& why) { Post([this, why] { Fail(why); }); }})
-                  : nullptr),
+      carrier_(
+          IsCarrier()
+              ? std::make_unique<MemberCarrier>(
+                    options.local_size, lanes_->front_lanes(),
+                    ShapeFor(options.local_size).block_bytes, *transfers_,
+                    MemberCarrier::Events{
+                        [this](uint32_t lane, protocol::LaneMail mail) {
+                          lanes_->Send(lane, std::move(mail));
+                        },
+                        [this](uint32_t rank, const MemberWords::ToRank& word) {
+                          Post([this, rank, word] { channel_.SayTo(rank, word); });
+                        },
+                        [this](protocol::FrontMail mail) { events_.to_front(std::move(mail)); },
+                        [this](const Status& why) { Post([this, why] { Fail(why); }); }})
+              : nullptr),
       inbox_(loop_, [this](std::vector<Told>& all) { TakeTold(all); }),
       lane_(window_, transfers_.get(),
             {[this](const MemberWords::ToCarrier& word) { channel_.Say(word); },
@@ -77,31 +78,31 @@ MachineLanes::MachineLanes(runtime::WorkerLanesParts parts, const MachineOptions
                 },
                 [this](const MemberWords::ToRank& word) { OnWord(word); }}) {}
 
-MachineLanes::~MachineLanes() { End(); }
+MemberLanes::~MemberLanes() { End(); }
 
-local::WindowShape MachineLanes::ShapeFor(uint32_t ranks) {
+local::WindowShape MemberLanes::ShapeFor(uint32_t ranks) {
   local::WindowShape shape;
   shape.ranks = ranks;
-  shape.block_bytes = kUpwardPieceBytesMax;
+  shape.block_bytes = kMemberPieceBytesMax;
   // Many blocks, so that there is much to do in a turn. Only the bytes that pieces use become real
   // memory.
   shape.blocks = 32;
   return shape;
 }
 
-std::unique_ptr<runtime::LaneGroup> MachineLanes::MakeGroup(runtime::WorkerLanesParts parts) {
+std::unique_ptr<runtime::LaneGroup> MemberLanes::MakeGroup(runtime::WorkerLanesParts parts) {
   protocol::WorkerOptions worker = parts.worker;
   worker.paths = [transfers = transfers_.get()](const protocol::StageTools& tools) {
     return std::make_unique<TransferStages>(*transfers, tools);
   };
   runtime::WorkerLanes::Events events = events_;
-  events.to_front = [this](protocol::FrontMail mail) { uplink_->OnMail(std::move(mail)); };
+  events.to_front = [this](protocol::FrontMail mail) { carrier_->OnMail(std::move(mail)); };
   return std::make_unique<runtime::LaneGroup>(
       runtime::WorkerLanesParts{parts.transport, parts.loop, worker, parts.links, parts.identity,
                                 parts.log, std::move(events), std::move(parts.on_lane_thread)});
 }
 
-void MachineLanes::Start() {
+void MemberLanes::Start() {
   auto watch = local::LifeWatch::Start(std::move(meeting_.lines), [this](uint32_t rank) {
     if (!Has(window_.left(), rank)) window_.MarkLost(rank);
   });
@@ -113,7 +114,7 @@ void MachineLanes::Start() {
 
 // Runs the loop. If this thread stops early, the engine must stop, because open operations cannot
 // end without it.
-void MachineLanes::Run() noexcept {
+void MemberLanes::Run() noexcept {
   Status how = runtime::RunLoop(words_);
   if (ends_) return;
   window_.MarkLost(options_.local_rank);
@@ -124,7 +125,7 @@ void MachineLanes::Run() noexcept {
   loop_.Stop();
 }
 
-Status MachineLanes::failure() {
+Status MemberLanes::failure() {
   {
     MutexLock lock(mutex_);
     if (!failure_.ok()) return failure_;
@@ -132,7 +133,7 @@ Status MachineLanes::failure() {
   return lanes_ == nullptr ? Status::Ok() : lanes_->failure();
 }
 
-void MachineLanes::Post(std::function<void()> work) noexcept {
+void MemberLanes::Post(std::function<void()> work) noexcept {
   try {
     words_.Post(std::move(work));
   } catch (...) {
@@ -140,28 +141,28 @@ void MachineLanes::Post(std::function<void()> work) noexcept {
   }
 }
 
-void MachineLanes::Send(uint32_t, protocol::LaneMail mail) noexcept {
+void MemberLanes::Send(uint32_t, protocol::LaneMail mail) noexcept {
   try {
     const auto* view = std::get_if<protocol::to_lane::View>(&mail);
-    if (view != nullptr && uplink_ != nullptr) uplink_->OnView(*view);
+    if (view != nullptr && carrier_ != nullptr) carrier_->OnView(*view);
     Post([this, mail = std::move(mail)] { lane_.OnMail(mail); });
   } catch (...) {
     lost_mail_ = true;
   }
 }
 
-void MachineLanes::Deliver() {
+void MemberLanes::Deliver() {
   if (lost_mail_) throw std::bad_alloc();
   if (lanes_ != nullptr) return lanes_->Deliver();  // tells on_event
   events_.on_event();
 }
 
-void MachineLanes::TakeTold(std::vector<Told>& all) {
+void MemberLanes::TakeTold(std::vector<Told>& all) {
   for (Told& one : all) {
     if (auto* mail = std::get_if<protocol::FrontMail>(&one)) {
       events_.to_front(std::move(*mail));
     } else if (auto* word = std::get_if<FromRank>(&one)) {
-      uplink_->OnWord(word->first, word->second);
+      carrier_->OnWord(word->first, word->second);
     } else {
       std::get<News>(one)();
     }
@@ -170,24 +171,24 @@ void MachineLanes::TakeTold(std::vector<Told>& all) {
 }
 
 // A rank without lanes has nobody to wait for.
-bool MachineLanes::AllUp(uint64_t epoch) const { return lanes_ == nullptr || lanes_->AllUp(epoch); }
+bool MemberLanes::AllUp(uint64_t epoch) const { return lanes_ == nullptr || lanes_->AllUp(epoch); }
 
-void MachineLanes::OnCoordinatorBack() {
+void MemberLanes::OnCoordinatorBack() {
   if (lanes_ != nullptr) lanes_->OnCoordinatorBack();
 }
 
 // Ignores the answers of this rank only; the carrier goes on for the others.
-void MachineLanes::IgnoreAnswers(std::function<void()> done) {
+void MemberLanes::IgnoreAnswers(std::function<void()> done) {
   Post([this, done = std::move(done)] {
     lane_.IgnoreAnswers();
     inbox_.Put(News(done));
   });
 }
 
-void MachineLanes::Close(const Status& why) {
+void MemberLanes::Close(const Status& why) {
   if (std::exchange(closed_, true)) return;
   if (lanes_ != nullptr) {
-    uplink_->Close(why);
+    carrier_->Close(why);
     lanes_->Close(why);
   } else if (why.code() == StatusCode::kShutdown) {
     Post([this] { channel_.Say(Leaves()); });
@@ -198,7 +199,7 @@ void MachineLanes::Close(const Status& why) {
 }
 
 // Ends the thread. A process that has not left in order is lost to the others of its machine.
-void MachineLanes::End() noexcept {
+void MemberLanes::End() noexcept {
   if (ends_.exchange(true)) return;
   if (lanes_ != nullptr) lanes_->End();
   if (!closed_) window_.MarkLost(options_.local_rank);
@@ -211,7 +212,7 @@ void MachineLanes::End() noexcept {
   watch_.reset();
 }
 
-bool MachineLanes::Step() {
+bool MemberLanes::Step() {
   if (over_) {
     channel_.Flush();
     if (leaves_) words_.Stop();
@@ -237,7 +238,7 @@ bool MachineLanes::Step() {
 }
 
 // Does several things in a row, so that others are woken once for all of them.
-Result<bool> MachineLanes::StepLane() {
+Result<bool> MemberLanes::StepLane() {
   bool did = false;
   for (int i = 0; i < kStepsOfTurn; ++i) {
     Result<bool> stepped = lane_.Step();
@@ -248,7 +249,7 @@ Result<bool> MachineLanes::StepLane() {
   return did;
 }
 
-void MachineLanes::OnWord(const MemberWords::ToRank& word) {
+void MemberLanes::OnWord(const MemberWords::ToRank& word) {
   if (const auto* ended = std::get_if<member::Ended>(&word)) {
     lane_.OnEnded(*ended, words_.Now());
   } else if (const auto* settled = std::get_if<member::IsSettled>(&word)) {
@@ -264,12 +265,12 @@ void MachineLanes::OnWord(const MemberWords::ToRank& word) {
   }
 }
 
-void MachineLanes::TellLost(const Status& why) {
+void MemberLanes::TellLost(const Status& why) {
   inbox_.Put(News([this, why] { events_.on_lost(why); }));
 }
 
 // Stops all work in the window. The front withdraws what is open.
-void MachineLanes::OnLoss() {
+void MemberLanes::OnLoss() {
   over_ = true;
   heaps_.Close();
   lane_.IgnoreAnswers();
@@ -277,7 +278,7 @@ void MachineLanes::OnLoss() {
   TellLost(RankWasLost(lane_.machine_ranks().NameOf(first)));
 }
 
-void MachineLanes::Fail(const Status& why) {
+void MemberLanes::Fail(const Status& why) {
   over_ = true;
   heaps_.Close();
   window_.MarkLost(options_.local_rank);
@@ -285,7 +286,7 @@ void MachineLanes::Fail(const Status& why) {
 }
 
 // Leaves, if no use of a block names this rank any more: the carrier has said so, or has gone.
-void MachineLanes::LeaveIfDone() {
+void MemberLanes::LeaveIfDone() {
   const bool alone = Has(window_.left() | window_.lost(), kCarrierRank);
   if (!IsCarrier() && !may_leave_ && !alone) return;
   if (!lane_.IsDrained()) return;
@@ -303,7 +304,7 @@ Result<runtime::StartedEngine> StartMachineWorker(std::unique_ptr<transport::Tra
   meet.group = "workers of machine " + machine.machine;
   meet.rank = machine.local_rank;
   meet.size = machine.local_size;
-  meet.memory_bytes = SharedRoom::BytesFor(MachineLanes::ShapeFor(machine.local_size));
+  meet.memory_bytes = SharedRoom::BytesFor(MemberLanes::ShapeFor(machine.local_size));
   meet.terms = "BytePS " + machine.version;
   options.join.local_rank = machine.local_rank;
   options.join.local_size = machine.local_size;
@@ -321,14 +322,14 @@ Result<runtime::StartedEngine> StartMachineWorker(std::unique_ptr<transport::Tra
   if (!met.ok()) return met.status();
   early_join.Retire();
   // A machine that meets again is another member.
-  SharedRoom room(met->memory.bytes(), MachineLanes::ShapeFor(machine.local_size));
+  SharedRoom room(met->memory.bytes(), MemberLanes::ShapeFor(machine.local_size));
   const uint64_t number = room.MeetingNumber(options.join.incarnation);
   options.join.contributor = "machine " + machine.machine + ", meeting " + std::to_string(number);
   options.join.contributor_size = machine.local_size;
   // The function is called once.
   auto meeting = std::make_shared<local::Meeting>(std::move(met).value());
   options.make_lanes = [&machine, meeting](runtime::WorkerLanesParts parts) {
-    return std::make_unique<MachineLanes>(std::move(parts), machine, std::move(*meeting));
+    return std::make_unique<MemberLanes>(std::move(parts), machine, std::move(*meeting));
   };
   auto memory = std::make_shared<HeapMemory>(meeting->heap);
   Result<runtime::StartedEngine> started =

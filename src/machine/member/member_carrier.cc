@@ -1,4 +1,4 @@
-#include "src/machine/member/uplink.h"
+#include "src/machine/member/member_carrier.h"
 
 #include <algorithm>
 #include <bit>
@@ -23,7 +23,7 @@ ShardId ShardsEnd(const wire::View& view) {
 
 }  // namespace
 
-class Uplink::RunSpans final : public protocol::SpanSource {
+class MemberCarrier::RunSpans final : public protocol::SpanSource {
  public:
   RunSpans(const MemberFacts& facts, uint32_t first_piece, ByteSpan memory)
       : facts_(facts), memory_(memory) {
@@ -54,8 +54,8 @@ class Uplink::RunSpans final : public protocol::SpanSource {
   uint32_t end_ = 0;
 };
 
-Uplink::Uplink(uint32_t ranks, uint32_t lanes, size_t piece_bytes_max, BlockTransfers& transfers,
-               Events events)
+MemberCarrier::MemberCarrier(uint32_t ranks, uint32_t lanes, size_t piece_bytes_max,
+                             BlockTransfers& transfers, Events events)
     : ranks_(ranks),
       lane_count_(lanes),
       transfers_(transfers),
@@ -65,9 +65,9 @@ Uplink::Uplink(uint32_t ranks, uint32_t lanes, size_t piece_bytes_max, BlockTran
                            protocol::LaneMail mail) { events_.to_lane(lane, std::move(mail)); }),
       exchanges_(lanes_, protocol::kFrontRules) {}
 
-Uplink::~Uplink() = default;
+MemberCarrier::~MemberCarrier() = default;
 
-void Uplink::OnView(const protocol::to_lane::View& mail) {
+void MemberCarrier::OnView(const protocol::to_lane::View& mail) {
   bool begins = slot_ == kNoSlot || mail.view->generation != generation_;
   slot_ = mail.slot;
   generation_ = mail.view->generation;
@@ -92,7 +92,7 @@ void Uplink::OnView(const protocol::to_lane::View& mail) {
   for (auto early = std::exchange(early_, {}); auto& [rank, word] : early) Hear(rank, word);
 }
 
-void Uplink::OnWord(uint32_t rank, const MemberWords::ToCarrier& word) {
+void MemberCarrier::OnWord(uint32_t rank, const MemberWords::ToCarrier& word) {
   if (closed_) return;
   if (slot_ == kNoSlot) {
     early_.emplace_back(rank, word);
@@ -101,11 +101,11 @@ void Uplink::OnWord(uint32_t rank, const MemberWords::ToCarrier& word) {
   }
 }
 
-void Uplink::Hear(uint32_t rank, const MemberWords::ToCarrier& word) {
+void MemberCarrier::Hear(uint32_t rank, const MemberWords::ToCarrier& word) {
   std::visit([&](const auto& one) { On(rank, one); }, word);
 }
 
-void Uplink::On(uint32_t rank, const member::Begun& word) {
+void MemberCarrier::On(uint32_t rank, const member::Begun& word) {
   const bool is_join = word.facts.how == Combine::kLast;
   Round* round = book_.Begin(rank, word.key, word.facts.ranks, is_join, word.operations);
   if (round == nullptr) return;  // each rank withdraws its own
@@ -131,7 +131,7 @@ void Uplink::On(uint32_t rank, const member::Begun& word) {
 
 // Checks what a word alone does not show (words.h has the rest): that a rank brings its part of the
 // bytes that all ranks of the machine bring, and that each piece has a home among the shards.
-Status Uplink::Check(const member::Begun& word, const State& state) const {
+Status MemberCarrier::Check(const member::Begun& word, const State& state) const {
   bool is_inside = word.push_bytes == 0;
   if (!state.facts.pieces.empty()) {
     const MemberFacts::Run& first = state.facts.pieces[0];
@@ -149,7 +149,7 @@ Status Uplink::Check(const member::Begun& word, const State& state) const {
               "all its processes"};
 }
 
-void Uplink::On(uint32_t rank, const member::Joined& word) {
+void MemberCarrier::On(uint32_t rank, const member::Joined& word) {
   book_.Join(rank);
   join_number_ = word.number;
   LookAtAll();
@@ -164,7 +164,7 @@ void Uplink::On(uint32_t rank, const member::Joined& word) {
   lanes_.Tell(mail);
 }
 
-void Uplink::On(uint32_t rank, const Abort& word) {
+void MemberCarrier::On(uint32_t rank, const Abort& word) {
   Round* round = book_.Find(word.key);
   if (round == nullptr || (round->begun & Bit(rank)) == 0) return;
   const RankSet missing = round->is_decided ? 0 : book_.Missing(*round);
@@ -176,7 +176,7 @@ void Uplink::On(uint32_t rank, const Abort& word) {
 }
 
 // Breaks off the rounds of a rank that leaves, because its bytes are there for a moment only.
-void Uplink::On(uint32_t rank, const Leaves&) {
+void MemberCarrier::On(uint32_t rank, const Leaves&) {
   book_.Leave(rank);
   asks_.erase(rank);
   for (const RoundKey& key : book_.Keys()) {
@@ -191,7 +191,7 @@ void Uplink::On(uint32_t rank, const Leaves&) {
   LookAtAll();
 }
 
-void Uplink::On(uint32_t rank, const member::SetAdded& word) {
+void MemberCarrier::On(uint32_t rank, const member::SetAdded& word) {
   Set& set = sets_[word.number];
   const bool is_new = set.added == 0;
   set.added |= Bit(rank);
@@ -203,7 +203,7 @@ void Uplink::On(uint32_t rank, const member::SetAdded& word) {
   lanes_.Tell(mail);
 }
 
-void Uplink::On(uint32_t rank, const member::SetRemoved& word) {
+void MemberCarrier::On(uint32_t rank, const member::SetRemoved& word) {
   auto found = sets_.find(word.number);
   if (found == sets_.end()) return;
   found->second.added &= ~Bit(rank);
@@ -213,7 +213,7 @@ void Uplink::On(uint32_t rank, const member::SetRemoved& word) {
 }
 
 // Drops the rounds. The names tell each rank that they are retired, and the rank withdraws.
-void Uplink::On(uint32_t, const member::Retired& word) {
+void MemberCarrier::On(uint32_t, const member::Retired& word) {
   std::vector<TensorId> fresh;
   for (TensorId tensor : word.tensors) {
     if (book_.IsRetired(tensor)) continue;
@@ -235,7 +235,7 @@ void Uplink::On(uint32_t, const member::Retired& word) {
 }
 
 // Forgets the tensors. Each rank says the word. A slow rank has said before that they are retired.
-void Uplink::On(uint32_t, const member::Forgotten& word) {
+void MemberCarrier::On(uint32_t, const member::Forgotten& word) {
   for (TensorId tensor : word.tensors) {
     for (const RoundKey& key : book_.KeysOf(tensor, 0)) {
       const State& state = book_.Find(key)->extra;
@@ -250,18 +250,18 @@ void Uplink::On(uint32_t, const member::Forgotten& word) {
   lanes_.Forget(word.tensors);
 }
 
-void Uplink::On(uint32_t rank, const member::AsksSettled& word) {
+void MemberCarrier::On(uint32_t rank, const member::AsksSettled& word) {
   asks_[rank] = word.question;
   Settle();
 }
 
-void Uplink::Settle() { lanes_.Tell(settling_.Ask(lane_count_)); }
+void MemberCarrier::Settle() { lanes_.Tell(settling_.Ask(lane_count_)); }
 
-void Uplink::LookAtAll() {
+void MemberCarrier::LookAtAll() {
   for (const RoundKey& key : book_.Keys()) Look(key);
 }
 
-void Uplink::Look(const RoundKey& key) {
+void MemberCarrier::Look(const RoundKey& key) {
   Round* found = book_.Find(key);
   if (found == nullptr) return;
   Round& round = *found;
@@ -290,7 +290,7 @@ void Uplink::Look(const RoundKey& key) {
   Begin(key, round);
 }
 
-std::optional<uint32_t> Uplink::GoneOf(uint32_t process_set) const {
+std::optional<uint32_t> MemberCarrier::GoneOf(uint32_t process_set) const {
   if (gone_.empty()) return std::nullopt;
   if (process_set == 0) return gone_.front();
   auto set = sets_.find(process_set);
@@ -301,7 +301,7 @@ std::optional<uint32_t> Uplink::GoneOf(uint32_t process_set) const {
   return std::nullopt;
 }
 
-void Uplink::OpenTransfers(const RoundKey& key, Round& round) {
+void MemberCarrier::OpenTransfers(const RoundKey& key, Round& round) {
   round.is_decided = true;
   TransferRound open;
   open.ranks = round.ranks & round.begun;
@@ -316,7 +316,7 @@ void Uplink::OpenTransfers(const RoundKey& key, Round& round) {
   transfers_.Open(key, std::move(open));
 }
 
-void Uplink::Begin(const RoundKey& key, Round& round) {
+void MemberCarrier::Begin(const RoundKey& key, Round& round) {
   protocol::Exchange exchange;
   const MemberFacts& facts = round.extra.facts;
   exchange.name = facts.name;
@@ -337,13 +337,13 @@ void Uplink::Begin(const RoundKey& key, Round& round) {
 
 // Asks the owners for an error; they decide. Some ranks may not have begun the round, because only
 // the request is pushed.
-void Uplink::AskForError(const RoundKey& key, Round& round, const Status& why) {
+void MemberCarrier::AskForError(const RoundKey& key, Round& round, const Status& why) {
   if (round.extra.end.has_value()) return;
   if (round.extra.serial == 0) Begin(key, round);
   exchanges_.Abort(round.extra.serial, why);
 }
 
-void Uplink::OnMail(protocol::FrontMail mail) {
+void MemberCarrier::OnMail(protocol::FrontMail mail) {
   if (auto* part = std::get_if<protocol::to_front::PartDone>(&mail)) {
     OnEnd(exchanges_.OnPartDone(*part));
   } else if (auto* released = std::get_if<protocol::to_front::Released>(&mail)) {
@@ -361,7 +361,7 @@ void Uplink::OnMail(protocol::FrontMail mail) {
   }
 }
 
-void Uplink::OnEnd(const std::optional<protocol::Exchanges::End>& end) {
+void MemberCarrier::OnEnd(const std::optional<protocol::Exchanges::End>& end) {
   if (!end.has_value()) return;
   auto number = keys_.find(end->operation);
   if (number == keys_.end()) return;
@@ -399,24 +399,24 @@ void Uplink::OnEnd(const std::optional<protocol::Exchanges::End>& end) {
 }
 
 // Keeps the end of a round for ranks that have still to begin it.
-void Uplink::EraseIfOver(const RoundKey& key) {
+void MemberCarrier::EraseIfOver(const RoundKey& key) {
   const Round* round = book_.Find(key);
   if (round == nullptr || !round->extra.end.has_value()) return;
   if (book_.IsLast(*round) || round->is_decided) book_.Erase(key);
 }
 
-void Uplink::Close(const Status& why) {
+void MemberCarrier::Close(const Status& why) {
   if (std::exchange(closed_, true)) return;
   const bool has_left = why.ok() || why.code() == StatusCode::kShutdown;
   SayTo(FirstRanks(ranks_),
         has_left ? MemberWords::ToRank(CarrierLeaves()) : MemberWords::ToRank(JobOver{why}));
 }
 
-std::string Uplink::LackOf(RankSet missing) const {
+std::string MemberCarrier::LackOf(RankSet missing) const {
   return " has no part of rank " + machine_ranks_.NamesOf(missing);
 }
 
-void Uplink::SayTo(RankSet ranks, const MemberWords::ToRank& word) {
+void MemberCarrier::SayTo(RankSet ranks, const MemberWords::ToRank& word) {
   for (uint32_t rank = 0; rank < ranks_; ++rank) {
     if (Has(ranks, rank)) events_.say(rank, word);
   }

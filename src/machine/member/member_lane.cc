@@ -1,4 +1,4 @@
-#include "src/machine/member/upward_lane.h"
+#include "src/machine/member/member_lane.h"
 
 #include <algorithm>
 #include <string>
@@ -33,7 +33,7 @@ bool IsAlike(const MemberFacts::Run& one, MemberFacts::Run other) {
 
 }  // namespace
 
-UpwardLane::UpwardLane(local::Window& window, BlockTransfers* transfers, Events events)
+MemberLane::MemberLane(local::Window& window, BlockTransfers* transfers, Events events)
     : window_(window),
       rank_(window.rank()),
       transfers_(transfers),
@@ -43,11 +43,11 @@ UpwardLane::UpwardLane(local::Window& window, BlockTransfers* transfers, Events 
                      [this](const BlockWork::Taken& taken, bool is_sum) { Take(taken, is_sum); }}) {
 }
 
-void UpwardLane::OnMail(const protocol::LaneMail& mail) {
+void MemberLane::OnMail(const protocol::LaneMail& mail) {
   std::visit([this](const auto& one) { On(one); }, mail);
 }
 
-void UpwardLane::On(const protocol::to_lane::View& mail) {
+void MemberLane::On(const protocol::to_lane::View& mail) {
   const wire::View& view = *mail.view;
   bool begins = epoch_ == 0 || view.generation != generation_;
   epoch_ = view.epoch;
@@ -68,7 +68,7 @@ void UpwardLane::On(const protocol::to_lane::View& mail) {
 }
 
 // `ranks`: all ranks of the set, ascending.
-UpwardLane::Set UpwardLane::SetOf(const std::vector<uint32_t>& ranks) const {
+MemberLane::Set MemberLane::SetOf(const std::vector<uint32_t>& ranks) const {
   Set set;
   for (uint32_t place = 0; place < ranks.size(); ++place) {
     const std::optional<uint32_t> local_rank = machine_ranks_.LocalRankOf(ranks[place]);
@@ -79,22 +79,22 @@ UpwardLane::Set UpwardLane::SetOf(const std::vector<uint32_t>& ranks) const {
   return set;
 }
 
-void UpwardLane::On(const protocol::to_lane::AddProcessSet& mail) {
+void MemberLane::On(const protocol::to_lane::AddProcessSet& mail) {
   if (mail.ranks.empty()) return;  // a set without this rank
   std::vector<uint32_t> ranks = mail.ranks.List();
   sets_[mail.number] = SetOf(ranks);
   events_.say(member::SetAdded{mail.number, mail.slots.List(), std::move(ranks)});
 }
 
-void UpwardLane::On(const protocol::to_lane::RemoveProcessSet& mail) {
+void MemberLane::On(const protocol::to_lane::RemoveProcessSet& mail) {
   if (sets_.erase(mail.number) != 0) events_.say(member::SetRemoved{mail.number});
 }
 
-void UpwardLane::On(const protocol::to_lane::Joined& mail) {
+void MemberLane::On(const protocol::to_lane::Joined& mail) {
   if (mail.number != 0) events_.say(member::Joined{mail.number});
 }
 
-MemberFacts UpwardLane::FactsOf(const protocol::Exchange& exchange) {
+MemberFacts MemberLane::FactsOf(const protocol::Exchange& exchange) {
   const Set& set = sets_.at(exchange.tensor.process_set);
   MemberFacts facts;
   facts.name = exchange.name;
@@ -134,7 +134,7 @@ MemberFacts UpwardLane::FactsOf(const protocol::Exchange& exchange) {
   return facts;
 }
 
-void UpwardLane::On(const protocol::to_lane::Begin& mail) {
+void MemberLane::On(const protocol::to_lane::Begin& mail) {
   const protocol::Exchange& exchange = *mail.exchange;
   RoundKey key = KeyOf(exchange);
   open_.Begin(exchange);
@@ -148,31 +148,31 @@ void UpwardLane::On(const protocol::to_lane::Begin& mail) {
   events_.say(begun);
 }
 
-void UpwardLane::On(const protocol::to_lane::Withdraw& mail) {
+void MemberLane::On(const protocol::to_lane::Withdraw& mail) {
   if (auto key = open_.KeyOf(mail.exchange->serial); key.has_value()) open_.End(*key);
   events_.tell_front(ReleasedOf(*mail.exchange));
 }
 
-void UpwardLane::On(const protocol::to_lane::Abort& mail) {
+void MemberLane::On(const protocol::to_lane::Abort& mail) {
   if (auto key = open_.KeyOf(mail.serial); key.has_value()) events_.say(Abort{*key, mail.why});
 }
 
-void UpwardLane::On(const protocol::to_lane::Retire& mail) {
+void MemberLane::On(const protocol::to_lane::Retire& mail) {
   for (TensorId tensor : mail.tensors) told_homes_.erase(tensor);
   events_.say(member::Retired{mail.tensors});
 }
 
-void UpwardLane::On(const protocol::to_lane::Forget& mail) {
+void MemberLane::On(const protocol::to_lane::Forget& mail) {
   for (TensorId tensor : mail.tensors) told_homes_.erase(tensor);
   events_.say(member::Forgotten{mail.tensors});
 }
 
-void UpwardLane::On(const protocol::to_lane::Settle& mail) {
+void MemberLane::On(const protocol::to_lane::Settle& mail) {
   events_.say(member::AsksSettled{mail.question});
 }
 
 // Ends the exchange. All blocks of the round that named this rank are over.
-void UpwardLane::OnEnded(const member::Ended& ended, Time now) {
+void MemberLane::OnEnded(const member::Ended& ended, Time now) {
   const Round* round = open_.Find(ended.key);
   if (round == nullptr || ignores_answers_) return;
   protocol::to_front::PartDone part = PartOf(*round->exchange, ended.status, now);
@@ -186,12 +186,12 @@ void UpwardLane::OnEnded(const member::Ended& ended, Time now) {
   events_.tell_front(std::move(part));
 }
 
-const protocol::Exchange* UpwardLane::Find(const local::AdmittedUse& at) {
+const protocol::Exchange* MemberLane::Find(const local::AdmittedUse& at) {
   const Round* round = open_.Find(KeyOfTransfer(at.use));
   return round == nullptr ? nullptr : round->exchange;
 }
 
-void UpwardLane::Fill(BlockWork::Taken& taken) {
+void MemberLane::Fill(BlockWork::Taken& taken) {
   const local::AdmittedUse& at = taken.at;
   if (!Has(at.use.bring, rank_) || window_.decision(at) != Decision::kOpen) return;
   if (Spreads(at.use)) {
@@ -205,7 +205,7 @@ void UpwardLane::Fill(BlockWork::Taken& taken) {
   }
 }
 
-void UpwardLane::Take(const BlockWork::Taken& taken, bool is_sum) {
+void MemberLane::Take(const BlockWork::Taken& taken, bool is_sum) {
   const local::AdmittedUse& at = taken.at;
   if (Spreads(at.use)) {
     if (is_sum && taken.exchange != nullptr && !ignores_answers_) work_.CopyOut(taken);

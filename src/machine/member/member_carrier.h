@@ -28,7 +28,7 @@
 
 namespace byteps::machine {
 
-class Uplink {
+class MemberCarrier {
  public:
   struct Events {
     std::function<void(uint32_t lane, protocol::LaneMail mail)> to_lane;
@@ -40,9 +40,9 @@ class Uplink {
   };
   // `ranks`: the number of ranks of the machine. `piece_bytes_max`: the limit for a piece.
   // `transfers` outlives this object.
-  Uplink(uint32_t ranks, uint32_t lanes, size_t piece_bytes_max, BlockTransfers& transfers,
-         Events events);
-  ~Uplink();
+  MemberCarrier(uint32_t ranks, uint32_t lanes, size_t piece_bytes_max, BlockTransfers& transfers,
+                Events events);
+  ~MemberCarrier();
 
   void OnView(const protocol::to_lane::View& mail);
   // Takes a word of a rank; before the first view the word waits.

@@ -18,9 +18,9 @@
 #include "src/local/life_watch.h"
 #include "src/local/meeting.h"
 #include "src/machine/member/block_transfers.h"
+#include "src/machine/member/member_carrier.h"
+#include "src/machine/member/member_lane.h"
 #include "src/machine/member/member_words.h"
-#include "src/machine/member/uplink.h"
-#include "src/machine/member/upward_lane.h"
 #include "src/machine/room/shared_room.h"
 #include "src/machine/room/word_channel.h"
 #include "src/machine/room/word_loop.h"
@@ -32,9 +32,9 @@
 namespace byteps::machine {
 
 // All workers of a job cut tensors alike, so a piece fits into a block of any machine.
-inline constexpr uint32_t kUpwardPieceBytesMax = uint32_t{256} << 10;
+inline constexpr uint32_t kMemberPieceBytesMax = uint32_t{256} << 10;
 // One piece must hold a number for each pair of ranks.
-inline constexpr uint32_t kUpwardRanksMax = 181;
+inline constexpr uint32_t kMemberRanksMax = 181;
 
 struct MachineOptions {
   std::string job;
@@ -52,11 +52,11 @@ Result<runtime::StartedEngine> StartMachineWorker(std::unique_ptr<transport::Tra
                                                   runtime::WorkerEngineOptions options,
                                                   const MachineOptions& machine, Log& log);
 
-class MachineLanes final : public runtime::WorkerLanes {
+class MemberLanes final : public runtime::WorkerLanes {
  public:
-  MachineLanes(runtime::WorkerLanesParts parts, const MachineOptions& options,
-               local::Meeting meeting);
-  ~MachineLanes() override;
+  MemberLanes(runtime::WorkerLanesParts parts, const MachineOptions& options,
+              local::Meeting meeting);
+  ~MemberLanes() override;
 
   static local::WindowShape ShapeFor(uint32_t ranks);
 
@@ -103,13 +103,13 @@ class MachineLanes final : public runtime::WorkerLanes {
   WordLoop words_;
   const std::unique_ptr<BlockTransfers> transfers_;  // null: not the carrier
   const std::unique_ptr<runtime::LaneGroup> lanes_;  // null: not the carrier
-  const std::unique_ptr<Uplink> uplink_;             // null: not the carrier
+  const std::unique_ptr<MemberCarrier> carrier_;     // null: not the carrier
   runtime::Inbox<Told> inbox_;                       // for the owner's loop
   std::atomic<bool> lost_mail_{false};
   bool closed_ = false;  // used on the owner's loop only
 
   // Owned by the window's thread.
-  UpwardLane lane_;
+  MemberLane lane_;
   WordChannel<MemberWords> channel_;
   bool over_ = false;
   bool leaves_ = false;

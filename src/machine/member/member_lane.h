@@ -24,14 +24,14 @@
 
 namespace byteps::machine {
 
-class UpwardLane {
+class MemberLane {
  public:
   struct Events {
     std::function<void(const MemberWords::ToCarrier&)> say;  // to the carrier
     std::function<void(protocol::FrontMail)> tell_front;     // must not call the lane
   };
   // `transfers`: null, except at the carrier.
-  UpwardLane(local::Window& window, BlockTransfers* transfers, Events events);
+  MemberLane(local::Window& window, BlockTransfers* transfers, Events events);
 
   void OnMail(const protocol::LaneMail& mail);
   void OnEnded(const member::Ended& ended, Time now);

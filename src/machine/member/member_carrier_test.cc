@@ -1,4 +1,4 @@
-#include "src/machine/member/uplink.h"
+#include "src/machine/member/member_carrier.h"
 
 #include <gtest/gtest.h>
 
@@ -18,18 +18,18 @@ namespace {
 namespace to_front = protocol::to_front;
 namespace to_lane = protocol::to_lane;
 
-constexpr RoundKey kRoundUp = {5, 1, 0};
-constexpr uint32_t kRanksUp = 2;
+constexpr RoundKey kMemberRound = {5, 1, 0};
+constexpr uint32_t kMemberRanks = 2;
 
-local::WindowShape ShapeUp() {
+local::WindowShape MemberShape() {
   local::WindowShape shape;
-  shape.ranks = kRanksUp;
+  shape.ranks = kMemberRanks;
   shape.block_bytes = 1024;
   return shape;
 }
 
 // Tests ranks 2 and 3 of a job of four, with one lane.
-class UplinkTest : public testing::Test {
+class MemberCarrierTest : public testing::Test {
  protected:
   static to_lane::View View(uint64_t epoch = 1, bool others_left = false) {
     auto view = std::make_shared<wire::View>();
@@ -50,7 +50,7 @@ class UplinkTest : public testing::Test {
   }
   static member::Begun BegunWord(RankSet ranks = 0b11, Combine how = Combine::kSum) {
     member::Begun begun;
-    begun.key = kRoundUp;
+    begun.key = kMemberRound;
     begun.facts.name = "w";
     begun.facts.ranks = ranks;
     begun.facts.how = how;
@@ -75,13 +75,13 @@ class UplinkTest : public testing::Test {
   void EndExchange(const Status& how) {
     to_front::PartDone part;
     part.serial = Exchange()->serial;
-    part.tensor = kRoundUp.tensor;
+    part.tensor = kMemberRound.tensor;
     part.pieces = 4;
     part.status = how;
     auto receipt = std::make_shared<SlotSet>();
     receipt->Insert(2);
     part.receipt = receipt;
-    uplink.OnMail(part);
+    carrier.OnMail(part);
   }
   // Returns the words of one kind that a rank was told.
   template <typename Kind>
@@ -94,26 +94,26 @@ class UplinkTest : public testing::Test {
     return all;
   }
 
-  WindowForTest window{ShapeUp()};
+  WindowForTest window{MemberShape()};
   BlockTransfers transfers{window.of(0)};
   std::vector<protocol::LaneMail> mails;
   std::vector<std::pair<uint32_t, MemberWords::ToRank>> told;
   std::vector<Status> failures;
-  Uplink uplink{
-      kRanksUp,
+  MemberCarrier carrier{
+      kMemberRanks,
       1,
-      ShapeUp().block_bytes,
+      MemberShape().block_bytes,
       transfers,
       {[this](uint32_t, protocol::LaneMail mail) { mails.push_back(std::move(mail)); },
        [this](uint32_t rank, const MemberWords::ToRank& word) { told.emplace_back(rank, word); },
        [](protocol::FrontMail) {}, [this](const Status& why) { failures.push_back(why); }}};
 };
 
-TEST_F(UplinkTest, ARoundBeginsWithTheLastOfItsRanks) {
-  uplink.OnWord(0, BegunWord());
-  uplink.OnView(View());
+TEST_F(MemberCarrierTest, ARoundBeginsWithTheLastOfItsRanks) {
+  carrier.OnWord(0, BegunWord());
+  carrier.OnView(View());
   EXPECT_EQ(Exchange(), nullptr);
-  uplink.OnWord(1, BegunWord());
+  carrier.OnWord(1, BegunWord());
   ASSERT_NE(Exchange(), nullptr);
   EXPECT_EQ(Exchange()->count, 4u);
   EXPECT_EQ(Exchange()->spans->SpansOf(3).push.size(), 16u);
@@ -125,43 +125,43 @@ TEST_F(UplinkTest, ARoundBeginsWithTheLastOfItsRanks) {
   }
 }
 
-TEST_F(UplinkTest, AnErrorOpensTheRoundAndIsKeptForWhoComesLater) {
-  uplink.OnView(View());
-  uplink.OnWord(0, BegunWord());
-  uplink.OnWord(0, Abort{kRoundUp, Status(StatusCode::kDeadlineExceeded, "too late")});
+TEST_F(MemberCarrierTest, AnErrorOpensTheRoundAndIsKeptForWhoComesLater) {
+  carrier.OnView(View());
+  carrier.OnWord(0, BegunWord());
+  carrier.OnWord(0, Abort{kMemberRound, Status(StatusCode::kDeadlineExceeded, "too late")});
   ASSERT_NE(Exchange(), nullptr);
   ASSERT_EQ(CountAborts(), 1u);
   EXPECT_NE(std::get<to_lane::Abort>(mails.back()).why.message().find("rank 3"), std::string::npos);
   EndExchange({StatusCode::kDeadlineExceeded, "too late"});
   EXPECT_EQ(ToldTo<member::Ended>(0).size(), 1u);
   EXPECT_TRUE(ToldTo<member::Ended>(1).empty());
-  uplink.OnWord(1, BegunWord());
+  carrier.OnWord(1, BegunWord());
   ASSERT_EQ(ToldTo<member::Ended>(1).size(), 1u);
   EXPECT_EQ(ToldTo<member::Ended>(1)[0].status.code(), StatusCode::kDeadlineExceeded);
 }
 
-TEST_F(UplinkTest, RanksThatHaveJoinedAreNotWaitedForAndTheMachineJoinsWithTheLast) {
-  uplink.OnView(View());
-  uplink.OnWord(0, BegunWord());
+TEST_F(MemberCarrierTest, RanksThatHaveJoinedAreNotWaitedForAndTheMachineJoinsWithTheLast) {
+  carrier.OnView(View());
+  carrier.OnWord(0, BegunWord());
   mails.clear();
-  uplink.OnWord(1, member::Joined{4});
+  carrier.OnWord(1, member::Joined{4});
   ASSERT_NE(Exchange(), nullptr);
   ASSERT_EQ(mails.size(), 2u);
   EXPECT_EQ(std::get<to_lane::Joined>(mails[1]).ranks.List(), (std::vector<Slot>{3}))
       << "the machine has not joined as a whole";
   EndExchange(Status::Ok());
   EXPECT_TRUE(ToldTo<member::Ended>(1).empty());
-  uplink.OnWord(0, member::Joined{4});
+  carrier.OnWord(0, member::Joined{4});
   ASSERT_TRUE(std::holds_alternative<to_lane::Joined>(mails.back()));
   EXPECT_EQ(std::get<to_lane::Joined>(mails.back()).number, 4u);
   EXPECT_TRUE(std::get<to_lane::Joined>(mails.back()).ranks.empty()) << "all of it";
 }
 
-TEST_F(UplinkTest, ARankThatLeavesEndsWhatItIsIn) {
-  uplink.OnView(View());
-  uplink.OnWord(0, BegunWord());
-  uplink.OnWord(1, BegunWord());
-  uplink.OnWord(1, Leaves());
+TEST_F(MemberCarrierTest, ARankThatLeavesEndsWhatItIsIn) {
+  carrier.OnView(View());
+  carrier.OnWord(0, BegunWord());
+  carrier.OnWord(1, BegunWord());
+  carrier.OnWord(1, Leaves());
   EXPECT_EQ(CountAborts(), 1u);
   EXPECT_EQ(ToldTo<MayLeave>(1).size(), 1u);
   EndExchange(Status::Ok());
@@ -169,26 +169,26 @@ TEST_F(UplinkTest, ARankThatLeavesEndsWhatItIsIn) {
   EXPECT_NE(ToldTo<member::Ended>(0)[0].status.message().find("worker 3"), std::string::npos);
 }
 
-TEST_F(UplinkTest, ARoundThatARankHasBegunAloneEndsWhenTheRankLeaves) {
-  uplink.OnView(View());
-  uplink.OnWord(1, BegunWord());
-  uplink.OnWord(1, Leaves());
+TEST_F(MemberCarrierTest, ARoundThatARankHasBegunAloneEndsWhenTheRankLeaves) {
+  carrier.OnView(View());
+  carrier.OnWord(1, BegunWord());
+  carrier.OnWord(1, Leaves());
   ASSERT_EQ(CountAborts(), 1u) << "it needs a rank that never brings its part";
   const Status why = std::get<to_lane::Abort>(mails.back()).why;
   EXPECT_NE(why.message().find("worker 3"), std::string::npos) << why.message();
   EndExchange(why);
   EXPECT_TRUE(ToldTo<member::Ended>(1).empty()) << "the rank has gone";
-  uplink.OnWord(0, BegunWord());
+  carrier.OnWord(0, BegunWord());
   ASSERT_EQ(ToldTo<member::Ended>(0).size(), 1u);
   EXPECT_EQ(ToldTo<member::Ended>(0)[0].status, why);
 }
 
 // The owners may decide after the other ranks have begun the round.
-TEST_F(UplinkTest, ARoundOfARankThatHasLeftNeverOpens) {
-  uplink.OnView(View());
-  uplink.OnWord(1, BegunWord());
-  uplink.OnWord(1, Leaves());
-  uplink.OnWord(0, BegunWord());
+TEST_F(MemberCarrierTest, ARoundOfARankThatHasLeftNeverOpens) {
+  carrier.OnView(View());
+  carrier.OnWord(1, BegunWord());
+  carrier.OnWord(1, Leaves());
+  carrier.OnWord(0, BegunWord());
   ASSERT_EQ(CountAborts(), 1u);
   const Status why = std::get<to_lane::Abort>(mails.back()).why;
   EndExchange(why);
@@ -197,21 +197,21 @@ TEST_F(UplinkTest, ARoundOfARankThatHasLeftNeverOpens) {
   EXPECT_TRUE(ToldTo<member::Ended>(1).empty());
 }
 
-TEST_F(UplinkTest, ARoundThatWaitsHereEndsWhenARankElsewhereHasLeft) {
-  uplink.OnView(View());
-  uplink.OnWord(0, BegunWord());
+TEST_F(MemberCarrierTest, ARoundThatWaitsHereEndsWhenARankElsewhereHasLeft) {
+  carrier.OnView(View());
+  carrier.OnWord(0, BegunWord());
   EXPECT_EQ(CountAborts(), 0u);
-  uplink.OnView(View(2, true));
-  uplink.OnMail(to_front::HandOver{0, 2, {{}}});
+  carrier.OnView(View(2, true));
+  carrier.OnMail(to_front::HandOver{0, 2, {{}}});
   EXPECT_EQ(CountAborts(), 1u);
 }
 
-TEST_F(UplinkTest, WhatTheRanksDisagreeAboutIsWithdrawnOnce) {
-  uplink.OnView(View());
-  uplink.OnWord(0, BegunWord());
-  uplink.OnWord(1, BegunWord());
-  uplink.OnWord(1, member::Retired{{kRoundUp.tensor}});
-  uplink.OnWord(0, member::Retired{{kRoundUp.tensor}});
+TEST_F(MemberCarrierTest, WhatTheRanksDisagreeAboutIsWithdrawnOnce) {
+  carrier.OnView(View());
+  carrier.OnWord(0, BegunWord());
+  carrier.OnWord(1, BegunWord());
+  carrier.OnWord(1, member::Retired{{kMemberRound.tensor}});
+  carrier.OnWord(0, member::Retired{{kMemberRound.tensor}});
   size_t withdrawn = 0;
   size_t retired = 0;
   for (const protocol::LaneMail& mail : mails) {
@@ -220,22 +220,22 @@ TEST_F(UplinkTest, WhatTheRanksDisagreeAboutIsWithdrawnOnce) {
   }
   EXPECT_EQ(withdrawn, 1u);
   EXPECT_EQ(retired, 1u);
-  uplink.OnMail(to_front::Released{0, Exchange()->serial, kRoundUp.tensor});
+  carrier.OnMail(to_front::Released{0, Exchange()->serial, kMemberRound.tensor});
   EXPECT_TRUE(told.empty());
 }
 
-TEST_F(UplinkTest, ItsRanksAreToldThatNobodyCarriesAnyMore) {
-  uplink.OnView(View());
-  uplink.Close({StatusCode::kPeerLost, "worker 0 was lost"});
+TEST_F(MemberCarrierTest, ItsRanksAreToldThatNobodyCarriesAnyMore) {
+  carrier.OnView(View());
+  carrier.Close({StatusCode::kPeerLost, "worker 0 was lost"});
   ASSERT_EQ(ToldTo<JobOver>(1).size(), 1u);
   EXPECT_EQ(ToldTo<JobOver>(1)[0].status.message(), "worker 0 was lost");
 }
 
 // The shard has named all ranks of this machine.
-TEST_F(UplinkTest, AnErrorOfAnotherMachineNamesTheRankThatHasNotComeHere) {
-  uplink.OnView(View());
-  uplink.OnWord(0, BegunWord());
-  uplink.OnWord(0, Abort{kRoundUp, {StatusCode::kDeadlineExceeded, "rank 2 has waited"}});
+TEST_F(MemberCarrierTest, AnErrorOfAnotherMachineNamesTheRankThatHasNotComeHere) {
+  carrier.OnView(View());
+  carrier.OnWord(0, BegunWord());
+  carrier.OnWord(0, Abort{kMemberRound, {StatusCode::kDeadlineExceeded, "rank 2 has waited"}});
   const Status theirs(StatusCode::kDeadlineExceeded, "rank 0 has waited; no part of rank (2, 3)");
   EndExchange(theirs);
   ASSERT_EQ(ToldTo<member::Ended>(0).size(), 1u);
@@ -243,10 +243,10 @@ TEST_F(UplinkTest, AnErrorOfAnotherMachineNamesTheRankThatHasNotComeHere) {
             theirs.message() + "; of this machine rank 3 has not begun it");
 }
 
-TEST_F(UplinkTest, AnErrorThatNamesTheRankThatHasNotComeDoesSoOnce) {
-  uplink.OnView(View());
-  uplink.OnWord(0, BegunWord());
-  uplink.OnWord(0, Abort{kRoundUp, {StatusCode::kDeadlineExceeded, "rank 2 has waited"}});
+TEST_F(MemberCarrierTest, AnErrorThatNamesTheRankThatHasNotComeDoesSoOnce) {
+  carrier.OnView(View());
+  carrier.OnWord(0, BegunWord());
+  carrier.OnWord(0, Abort{kMemberRound, {StatusCode::kDeadlineExceeded, "rank 2 has waited"}});
   const Status own(StatusCode::kDeadlineExceeded,
                    "rank 2 has waited; the machine of rank 2 has no part of rank 3");
   EndExchange(own);
@@ -255,8 +255,8 @@ TEST_F(UplinkTest, AnErrorThatNamesTheRankThatHasNotComeDoesSoOnce) {
 }
 
 // The decoder has no view, and sees one word at a time.
-TEST_F(UplinkTest, AWordThatDoesNotFitTheJobOrTheWordsOfOthersEndsTheMachine) {
-  uplink.OnView(View());
+TEST_F(MemberCarrierTest, AWordThatDoesNotFitTheJobOrTheWordsOfOthersEndsTheMachine) {
+  carrier.OnView(View());
   struct Case {
     const char* what;
     std::function<void(member::Begun&)> change;
@@ -270,33 +270,33 @@ TEST_F(UplinkTest, AWordThatDoesNotFitTheJobOrTheWordsOfOthersEndsTheMachine) {
        [](member::Begun& word) { word.facts.pieces[0] = {3, 1024, 0, 512, 0, 1024}; }},
       {"a part of no piece", [](member::Begun& word) { word.facts.pieces.clear(); }},
   };
-  uint64_t use = kRoundUp.use;
+  uint64_t use = kMemberRound.use;
   for (const Case& one : cases) {
     failures.clear();
     member::Begun word = BegunWord();
     word.key.use = ++use;
     one.change(word);
-    uplink.OnWord(0, word);
+    carrier.OnWord(0, word);
     ASSERT_EQ(failures.size(), 1u) << one.what;
     EXPECT_EQ(failures[0].code(), StatusCode::kProtocol);
     EXPECT_NE(failures[0].message().find("'w'"), std::string::npos) << failures[0].message();
   }
   failures.clear();
   // The first rank says what the machine pushes; the others bring parts of that.
-  uplink.OnWord(0, BegunWord());
+  carrier.OnWord(0, BegunWord());
   member::Begun other = BegunWord();
   other.facts.pieces[0] = {3, 2048, 1024, 1024, 0, 2048};
   other.push_offset = 1024;
-  uplink.OnWord(1, other);
+  carrier.OnWord(1, other);
   EXPECT_EQ(failures.size(), 1u);
   EXPECT_EQ(Exchange(), nullptr);
 }
 
 // Lanes and BlockTransfers take these spans without a check.
-TEST_F(UplinkTest, WhateverBytesARankChangesPiecesLieInTheirBlocks) {
-  constexpr WordLimits kLimits = {.ranks = kRanksUp, .piece_bytes_max = 1024};
+TEST_F(MemberCarrierTest, WhateverBytesARankChangesPiecesLieInTheirBlocks) {
+  constexpr WordLimits kLimits = {.ranks = kMemberRanks, .piece_bytes_max = 1024};
   constexpr size_t kSeeds = 3000;
-  uplink.OnView(View());
+  carrier.OnView(View());
   std::mt19937 random(5);
   size_t begun = 0;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
@@ -312,8 +312,8 @@ TEST_F(UplinkTest, WhateverBytesARankChangesPiecesLieInTheirBlocks) {
     // Any rank may be the first; the facts of the first rank count.
     const uint32_t first = random() % 2;
     for (uint32_t rank : {first, 1 - first}) {
-      if (rank == 0) uplink.OnWord(rank, word);
-      if (rank == 1 && changed.ok()) uplink.OnWord(rank, changed.value());
+      if (rank == 0) carrier.OnWord(rank, word);
+      if (rank == 1 && changed.ok()) carrier.OnWord(rank, changed.value());
     }
     const protocol::Exchange* exchange = Exchange();
     if (exchange == nullptr) continue;

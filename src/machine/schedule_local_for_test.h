@@ -12,8 +12,8 @@
 #include "src/machine/room/word_channel.h"
 #include "src/machine/schedule_for_test.h"
 #include "src/machine/schedule_front_for_test.h"
-#include "src/machine/serverless/carrier.h"
-#include "src/machine/serverless/window_lane.h"
+#include "src/machine/serverless/local_carrier.h"
+#include "src/machine/serverless/local_lane.h"
 
 namespace byteps::machine {
 
@@ -24,9 +24,9 @@ class LocalMachine {
       : shape_(ScheduledShape(count, seed)), ranks_(seed, count, shape_, 0), parts_(count) {
     // In some schedules no round is small; in others some ranks have no place now and then.
     const SmallMemory small = ranks_.room.Small(static_cast<uint32_t>(seed / 3 % 4));
-    carrier_ = std::make_unique<Carrier>(
+    carrier_ = std::make_unique<LocalCarrier>(
         *ranks_.windows[0],
-        CarrierOptions{.ranks = count, .piece_bytes_max = kScheduledBytes, .small = small},
+        LocalCarrierOptions{.ranks = count, .piece_bytes_max = kScheduledBytes, .small = small},
         [this](uint32_t to, const LocalWords::ToRank& word) { parts_[0].mail->SayTo(to, word); });
     for (uint32_t rank = 0; rank < count; ++rank) AddRank(rank, seed, small);
     for (uint32_t rank = 0; rank < count; ++rank) {
@@ -68,7 +68,7 @@ class LocalMachine {
   // The parts of one rank.
   struct Part {
     std::unique_ptr<WordChannel<LocalWords>> mail;
-    std::unique_ptr<WindowLane> lane;
+    std::unique_ptr<LocalLane> lane;
     std::unique_ptr<ScheduledFront> front;
     std::deque<protocol::FrontMail> to_front;
     bool leaves = false;
@@ -100,9 +100,9 @@ class LocalMachine {
             },
             [this, rank](const LocalWords::ToRank& word) { OnWord(rank, word); },
             [this] { return carrier_->KeepsErrors(); }});
-    part.lane = std::make_unique<WindowLane>(
+    part.lane = std::make_unique<LocalLane>(
         *ranks_.windows[rank], static_cast<uint32_t>(parts_.size()), small,
-        WindowLane::Events{
+        LocalLane::Events{
             [&part](const LocalWords::ToCarrier& word) { part.mail->Say(word); },
             [&part](protocol::FrontMail mail) { part.to_front.push_back(std::move(mail)); },
             [&part](const RoundKey& key, bool is_over) { part.mail->Ended(key, is_over); }});
@@ -188,7 +188,7 @@ class LocalMachine {
   const local::WindowShape shape_;
   Schedule ranks_;
   std::vector<Part> parts_;  // by rank
-  std::unique_ptr<Carrier> carrier_;
+  std::unique_ptr<LocalCarrier> carrier_;
 };
 
 }  // namespace byteps::machine

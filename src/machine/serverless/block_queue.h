@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "src/local/window.h"
+#include "src/machine/serverless/local_rounds.h"
 #include "src/machine/serverless/local_words.h"
-#include "src/machine/serverless/rounds.h"
 
 namespace byteps::machine {
 

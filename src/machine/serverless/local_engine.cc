@@ -86,11 +86,11 @@ LocalEngine::LocalEngine(const LocalEngineOptions& options, local::Meeting meeti
           loop_, [this] { return NextTick(); }, [this](Time now) { OnTick(now); }),
       begun_(loop_.Now()) {
   if (options.rank == kCarrierRank) {
-    carrier_ = std::make_unique<Carrier>(
+    carrier_ = std::make_unique<LocalCarrier>(
         window_,
-        CarrierOptions{options.size, PieceBytesFor(options.size), options.judge_after,
-                       options.stall_after, [this](const std::string& text) { Report(text); },
-                       room_.Small()},
+        LocalCarrierOptions{options.size, PieceBytesFor(options.size), options.judge_after,
+                            options.stall_after, [this](const std::string& text) { Report(text); },
+                            room_.Small()},
         [this](uint32_t to, const LocalWords::ToRank& word) { channel_.SayTo(to, word); });
   }
 }

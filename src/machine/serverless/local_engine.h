@@ -20,9 +20,9 @@
 #include "src/machine/room/shared_room.h"
 #include "src/machine/room/word_channel.h"
 #include "src/machine/room/word_loop.h"
-#include "src/machine/serverless/carrier.h"
+#include "src/machine/serverless/local_carrier.h"
+#include "src/machine/serverless/local_lane.h"
 #include "src/machine/serverless/local_words.h"
-#include "src/machine/serverless/window_lane.h"
 #include "src/runtime/seeing/status_page.h"
 #include "src/runtime/seeing/status_port.h"
 #include "src/runtime/ticker.h"
@@ -126,8 +126,8 @@ class LocalEngine final : public runtime::Engine {
 
   // Owned by the loop's thread.
   runtime::FrontLoop front_loop_;
-  WindowLane lane_;
-  std::unique_ptr<Carrier> carrier_;
+  LocalLane lane_;
+  std::unique_ptr<LocalCarrier> carrier_;
   WordChannel<LocalWords> channel_;
   std::deque<protocol::FrontMail> to_front_;
   LifeSigns life_signs_;

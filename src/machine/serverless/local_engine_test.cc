@@ -53,7 +53,7 @@ std::array<std::optional<local::Meeting>, kEngineRanks> MeetOfEngines() {
 class PlayedCarrier {
  public:
   // Called when the carrier has answered a word of rank 1, before the answers are sent.
-  using Then = std::function<void(const LocalWords::ToCarrier& word, Carrier& carrier)>;
+  using Then = std::function<void(const LocalWords::ToCarrier& word, LocalCarrier& carrier)>;
   PlayedCarrier(local::Meeting meeting, Then then)
       : meeting_(std::move(meeting)),
         then_(std::move(then)),
@@ -94,7 +94,7 @@ class PlayedCarrier {
   const SharedRoom room_;
   local::Window window_;
   WordChannel<LocalWords> channel_;
-  Carrier carrier_;
+  LocalCarrier carrier_;
   std::atomic<bool> stopped_{false};
   std::thread thread_;
 };
@@ -103,9 +103,10 @@ class PlayedCarrier {
 TEST(LocalEngineTest, ARoundThatWasCompleteEndsWellThoughTheCarrierLeavesRightAfterIt) {
   auto met = MeetOfEngines();
   ASSERT_TRUE(met[0].has_value() && met[1].has_value());
-  PlayedCarrier carrier(std::move(*met[0]), [](const LocalWords::ToCarrier& word, Carrier& one) {
-    if (std::holds_alternative<Begun>(word)) one.Close();
-  });
+  PlayedCarrier carrier(std::move(*met[0]),
+                        [](const LocalWords::ToCarrier& word, LocalCarrier& one) {
+                          if (std::holds_alternative<Begun>(word)) one.Close();
+                        });
   Log log("engine test", "fatal", true);
   LocalEngine engine(EngineOptions(), std::move(*met[1]), log);
   ASSERT_TRUE(engine.Start().ok());

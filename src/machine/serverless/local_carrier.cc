@@ -1,4 +1,4 @@
-#include "src/machine/serverless/carrier.h"
+#include "src/machine/serverless/local_carrier.h"
 
 #include <algorithm>
 #include <string>
@@ -28,7 +28,7 @@ Status WasLost(uint32_t rank, const std::string& why) {
                                      "checkpoint"};
 }
 
-Carrier::Carrier(local::Window& window, const CarrierOptions& options, Say say)
+LocalCarrier::LocalCarrier(local::Window& window, const LocalCarrierOptions& options, Say say)
     : options_(options),
       say_(std::move(say)),
       blocks_(window),
@@ -47,14 +47,14 @@ Carrier::Carrier(local::Window& window, const CarrierOptions& options, Say say)
                options.ranks, options.piece_bytes_max);
 }
 
-void Carrier::OnWord(uint32_t rank, const LocalWords::ToCarrier& word, Time now) {
+void LocalCarrier::OnWord(uint32_t rank, const LocalWords::ToCarrier& word, Time now) {
   now_ = now;
   std::visit([&](const auto& one) { On(rank, one); }, word);
 }
 
 // A small round overtakes the rounds that wait for blocks: to combine it costs less than to ask
 // which round is more urgent.
-bool Carrier::OnComplete(const RoundKey& key, const CompleteRound& round) {
+bool LocalCarrier::OnComplete(const RoundKey& key, const CompleteRound& round) {
   const std::vector<LocalFacts::Run>& pieces = round.facts.pieces;
   if (pieces.size() == 1 && pieces[0].count == 1) {
     local::BlockUse use = UseFor(key, round.facts, round.ranks, round.last, pieces[0].bytes);
@@ -67,24 +67,24 @@ bool Carrier::OnComplete(const RoundKey& key, const CompleteRound& round) {
   return false;
 }
 
-bool Carrier::Admit() {
+bool LocalCarrier::Admit() {
   bool gave = blocks_.Admit();
   for (const RoundKey& key : blocks_.TakeOver()) rounds_.OnOver(key);
   return gave;
 }
 
-void Carrier::On(uint32_t rank, const Leaves&) {
+void LocalCarrier::On(uint32_t rank, const Leaves&) {
   rounds_.OnLeft(rank);
   names_.ForgetOverdue([&](uint64_t member) { return member == MemberOf(rank); });
   accounts_.ForgetIf([&](uint64_t member) { return member == MemberOf(rank); });
   say_(rank, MayLeave());
 }
 
-void Carrier::On(uint32_t rank, const GaveUp& word) {
+void LocalCarrier::On(uint32_t rank, const GaveUp& word) {
   SayTo(FirstRanks(options_.ranks), JobOver{WasLost(rank, word.why)});
 }
 
-void Carrier::On(uint32_t rank, const wire::Message& message) {
+void LocalCarrier::On(uint32_t rank, const wire::Message& message) {
   if (const auto* declare = std::get_if<wire::Declare>(&message)) {
     Deliver(names_.OnDeclare(RankOf(rank), *declare));
   } else if (const auto* let_go = std::get_if<wire::LetGo>(&message)) {
@@ -104,7 +104,7 @@ void Carrier::On(uint32_t rank, const wire::Message& message) {
 }
 
 // If somebody looks at the status, ranks give an account as often as members of a job with servers.
-protocol::JobStatus Carrier::Describe(Time now) const {
+protocol::JobStatus LocalCarrier::Describe(Time now) const {
   protocol::JobStatus status;
   status.epoch = 1;
   status.generation = 1;
@@ -127,14 +127,14 @@ protocol::JobStatus Carrier::Describe(Time now) const {
   return status;
 }
 
-std::optional<Time> Carrier::NextTick() const {
+std::optional<Time> LocalCarrier::NextTick() const {
   std::optional<Time> report = accounts_.NextDue();
   if (!judge_at_.has_value() || !report.has_value())
     return judge_at_.has_value() ? judge_at_ : report;
   return std::min(*judge_at_, *report);
 }
 
-void Carrier::OnTick(Time now) {
+void LocalCarrier::OnTick(Time now) {
   now_ = now;
   if (judge_at_.has_value() && *judge_at_ <= now) {
     judge_at_.reset();
@@ -145,20 +145,20 @@ void Carrier::OnTick(Time now) {
   for (const std::string& line : accounts_.Report(now, NameOf)) options_.report(line);
 }
 
-void Carrier::Close() {
+void LocalCarrier::Close() {
   RankSet gone = rounds_.left();
   for (uint32_t rank = 1; rank < options_.ranks; ++rank) {
     if (!Has(gone, rank)) say_(rank, CarrierLeaves());
   }
 }
 
-void Carrier::SayTo(RankSet ranks, const LocalWords::ToRank& word) {
+void LocalCarrier::SayTo(RankSet ranks, const LocalWords::ToRank& word) {
   for (uint32_t rank = 0; rank < options_.ranks; ++rank) {
     if (Has(ranks, rank)) say_(rank, word);
   }
 }
 
-void Carrier::Deliver(const protocol::Declarations::Answers& answers) {
+void LocalCarrier::Deliver(const protocol::Declarations::Answers& answers) {
   for (const protocol::Declarations::Answer& answer : answers) {
     if (const auto* failed = std::get_if<wire::DeclareFailed>(&answer.message)) {
       for (TensorId tensor : failed->tensors) rounds_.Retire(tensor, failed->use.round);

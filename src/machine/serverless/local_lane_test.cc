@@ -1,4 +1,4 @@
-#include "src/machine/serverless/window_lane.h"
+#include "src/machine/serverless/local_lane.h"
 
 #include <gtest/gtest.h>
 
@@ -40,26 +40,26 @@ struct Exchanged final : protocol::SpanSource {
   protocol::Exchange exchange;
 };
 
-class WindowLaneTest : public testing::Test {
+class LocalLaneTest : public testing::Test {
  protected:
   struct Rank {
     std::vector<LocalWords::ToCarrier> said;
     std::vector<protocol::FrontMail> told;
-    std::unique_ptr<WindowLane> lane;
+    std::unique_ptr<LocalLane> lane;
   };
 
-  WindowLaneTest() {
+  LocalLaneTest() {
     for (uint32_t rank = 0; rank < 2; ++rank) {
       ranks.push_back(std::make_unique<Rank>());
       Rank& one = *ranks.back();
-      one.lane = std::make_unique<WindowLane>(
+      one.lane = std::make_unique<LocalLane>(
           window.of(rank), 2, SmallMemory(),
-          WindowLane::Events{
+          LocalLane::Events{
               [&one](const LocalWords::ToCarrier& word) { one.said.push_back(word); },
               [&one](protocol::FrontMail mail) { one.told.push_back(std::move(mail)); }});
     }
   }
-  WindowLane& lane(uint32_t rank) { return *ranks[rank]->lane; }
+  LocalLane& lane(uint32_t rank) { return *ranks[rank]->lane; }
   void Begin(uint32_t rank, const Exchanged& what) {
     lane(rank).OnMail(protocol::to_lane::Begin{&what.exchange});
   }
@@ -92,7 +92,7 @@ class WindowLaneTest : public testing::Test {
   std::vector<std::unique_ptr<Rank>> ranks;
 };
 
-TEST_F(WindowLaneTest, SaysWhatItHasBegun) {
+TEST_F(LocalLaneTest, SaysWhatItHasBegun) {
   Exchanged mine(1, 5, 1);
   mine.exchange.priority = -3;
   lane(1).OnMail(protocol::to_lane::AddProcessSet{4,
@@ -111,7 +111,7 @@ TEST_F(WindowLaneTest, SaysWhatItHasBegun) {
   EXPECT_EQ(begun.facts.pieces, (std::vector<LocalFacts::Run>{{5, kPieceBytes}}));
 }
 
-TEST_F(WindowLaneTest, AllPiecesOfAllRanksAreSummed) {
+TEST_F(LocalLaneTest, AllPiecesOfAllRanksAreSummed) {
   Exchanged first(1, 9, 1);
   Exchanged second(2, 9, 2);
   Begin(0, first);
@@ -132,7 +132,7 @@ TEST_F(WindowLaneTest, AllPiecesOfAllRanksAreSummed) {
 }
 
 // The event of the decision has passed when the rank takes the use up.
-TEST_F(WindowLaneTest, WhatWasDecidedBeforeIsReadAtOnce) {
+TEST_F(LocalLaneTest, WhatWasDecidedBeforeIsReadAtOnce) {
   Exchanged root(1, 1, 5);
   Exchanged other(2, 1, 0);
   for (Exchanged* one : {&root, &other}) {
@@ -148,7 +148,7 @@ TEST_F(WindowLaneTest, WhatWasDecidedBeforeIsReadAtOnce) {
   EXPECT_EQ(other.output, std::vector<float>(other.output.size(), 5));
 }
 
-TEST_F(WindowLaneTest, AnErrorOfTheCarrierEndsItAndTheBlocksGoOn) {
+TEST_F(LocalLaneTest, AnErrorOfTheCarrierEndsItAndTheBlocksGoOn) {
   Exchanged first(1, 9, 1);
   Exchanged second(2, 9, 2);
   Begin(0, first);
@@ -171,7 +171,7 @@ TEST_F(WindowLaneTest, AnErrorOfTheCarrierEndsItAndTheBlocksGoOn) {
   EXPECT_TRUE(queue.IsIdle());
 }
 
-TEST_F(WindowLaneTest, WhatIsWithdrawnIsLetGoOfAtOnce) {
+TEST_F(LocalLaneTest, WhatIsWithdrawnIsLetGoOfAtOnce) {
   Exchanged first(1, 1, 1);
   Begin(0, first);
   lane(0).OnMail(protocol::to_lane::Withdraw{&first.exchange});
@@ -182,7 +182,7 @@ TEST_F(WindowLaneTest, WhatIsWithdrawnIsLetGoOfAtOnce) {
   EXPECT_EQ(ranks[0]->told.size(), 1u) << "it has ended";
 }
 
-TEST_F(WindowLaneTest, AWithdrawnPartLeavesTheOthersWithoutAResult) {
+TEST_F(LocalLaneTest, AWithdrawnPartLeavesTheOthersWithoutAResult) {
   Exchanged first(1, 1, 1);
   Exchanged second(2, 1, 2);
   Begin(0, first);
@@ -197,7 +197,7 @@ TEST_F(WindowLaneTest, AWithdrawnPartLeavesTheOthersWithoutAResult) {
   EXPECT_EQ(Told<protocol::to_front::PartDone>(0)->status, why);
 }
 
-TEST_F(WindowLaneTest, WhatHasAllItsBlocksIsWhole) {
+TEST_F(LocalLaneTest, WhatHasAllItsBlocksIsWhole) {
   Exchanged first(1, 1, 1);
   Begin(0, first);
   EXPECT_FALSE(lane(0).HasWhole());
@@ -207,7 +207,7 @@ TEST_F(WindowLaneTest, WhatHasAllItsBlocksIsWhole) {
   EXPECT_FALSE(lane(0).IsDrained());
 }
 
-TEST_F(WindowLaneTest, TellsTheCarrierOfJoinsAndAborts) {
+TEST_F(LocalLaneTest, TellsTheCarrierOfJoinsAndAborts) {
   Exchanged first(1, 1, 1);
   Begin(0, first);
   lane(0).OnMail(protocol::to_lane::Abort{7, 1, {StatusCode::kDeadlineExceeded, "late"}});
@@ -219,16 +219,16 @@ TEST_F(WindowLaneTest, TellsTheCarrierOfJoinsAndAborts) {
   EXPECT_EQ(ranks[0]->said.size(), before);
 }
 
-TEST_F(WindowLaneTest, WhatIsSmallGoesThroughAPlaceOfTheRank) {
+TEST_F(LocalLaneTest, WhatIsSmallGoesThroughAPlaceOfTheRank) {
   std::vector<std::byte> memory(SmallMemory::BytesFor(2));
   SmallMemory small(memory, 2, 1);
   std::vector<RoundKey> ended;
   Rank one;
-  one.lane = std::make_unique<WindowLane>(
+  one.lane = std::make_unique<LocalLane>(
       window.of(1), 2, small,
-      WindowLane::Events{[&one](const LocalWords::ToCarrier& word) { one.said.push_back(word); },
-                         [&one](protocol::FrontMail mail) { one.told.push_back(std::move(mail)); },
-                         [&ended](const RoundKey& key, bool) { ended.push_back(key); }});
+      LocalLane::Events{[&one](const LocalWords::ToCarrier& word) { one.said.push_back(word); },
+                        [&one](protocol::FrontMail mail) { one.told.push_back(std::move(mail)); },
+                        [&ended](const RoundKey& key, bool) { ended.push_back(key); }});
   Exchanged mine(1, 1, 5);
   Exchanged next(2, 1, 6);
   next.exchange.use = 2;

@@ -24,7 +24,7 @@
 
 namespace byteps::machine {
 
-class WindowLane {
+class LocalLane {
  public:
   struct Events {
     std::function<void(const LocalWords::ToCarrier&)> say;  // to the carrier
@@ -33,7 +33,7 @@ class WindowLane {
     std::function<void(const RoundKey&, bool join_is_over)> ended = nullptr;
   };
   // `ranks`: the number of ranks in the job. `small`: the memory of small parts.
-  WindowLane(local::Window& window, uint32_t ranks, const SmallMemory& small, Events events);
+  LocalLane(local::Window& window, uint32_t ranks, const SmallMemory& small, Events events);
 
   void OnMail(const protocol::LaneMail& mail);
   // The carrier says that a round has ended with an error.

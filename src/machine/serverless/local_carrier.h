@@ -13,15 +13,15 @@
 #include "src/base/time.h"
 #include "src/local/window.h"
 #include "src/machine/serverless/block_queue.h"
+#include "src/machine/serverless/local_rounds.h"
 #include "src/machine/serverless/local_words.h"
-#include "src/machine/serverless/rounds.h"
 #include "src/protocol/control/names/declarations.h"
 #include "src/protocol/control/seeing/accounts.h"
 #include "src/protocol/control/seeing/job_status.h"
 
 namespace byteps::machine {
 
-struct CarrierOptions {
+struct LocalCarrierOptions {
   uint32_t ranks = 1;
   uint32_t piece_bytes_max = 0;
   // The time from the word of a rank that is stuck to the search for a circle; other stuck ranks
@@ -34,10 +34,10 @@ struct CarrierOptions {
   SmallMemory small{};
 };
 
-class Carrier {
+class LocalCarrier {
  public:
   using Say = std::function<void(uint32_t rank, const LocalWords::ToRank& word)>;
-  Carrier(local::Window& window, const CarrierOptions& options, Say say);
+  LocalCarrier(local::Window& window, const LocalCarrierOptions& options, Say say);
 
   // Takes a word of a rank. Answers to it do not come back into this call.
   void OnWord(uint32_t rank, const LocalWords::ToCarrier& word, Time now);
@@ -45,7 +45,7 @@ class Carrier {
   bool Admit();
   // Returns whether no complete round is under way.
   bool IsIdle() const { return blocks_.IsIdle(); }
-  // Returns Rounds::KeepsErrors.
+  // Returns LocalRounds::KeepsErrors.
   bool KeepsErrors() const { return rounds_.KeepsErrors(); }
   // Says that the carrier's own rank leaves, so that nobody carries any more.
   void Close();
@@ -69,11 +69,11 @@ class Carrier {
   void SayTo(RankSet ranks, const LocalWords::ToRank& word);
   void Deliver(const protocol::Declarations::Answers& answers);
 
-  const CarrierOptions options_;
+  const LocalCarrierOptions options_;
   const Say say_;
   protocol::Declarations names_;
   BlockQueue blocks_;
-  Rounds rounds_;
+  LocalRounds rounds_;
   Time now_{};
   std::optional<Time> judge_at_;  // when to search for a circle of stuck ranks
   protocol::Accounts accounts_;

@@ -1,4 +1,4 @@
-#include "src/machine/serverless/rounds.h"
+#include "src/machine/serverless/local_rounds.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 namespace byteps::machine {
 namespace {
 
-class RoundsTest : public testing::Test {
+class LocalRoundsTest : public testing::Test {
  protected:
   static LocalFacts FactsOf(RankSet ranks) {
     LocalFacts facts;
@@ -48,21 +48,21 @@ class RoundsTest : public testing::Test {
   bool can_break_off = true;
   bool is_over_at_once = false;
   std::vector<SmallPart> parts;
-  Rounds rounds{{[this](const RoundKey& key, const CompleteRound& round) {
-                   complete.push_back({key.tensor, round.ranks, round.last});
-                   parts = round.parts;
-                   return is_over_at_once;
-                 },
-                 [this](const RoundKey& key) {
-                   broken_off.push_back(key.tensor);
-                   return can_break_off;
-                 },
-                 [this](const RoundKey& key, RankSet to, const Status& why) {
-                   failed.push_back({key.tensor, to, why.code(), why.message()});
-                 }}};
+  LocalRounds rounds{{[this](const RoundKey& key, const CompleteRound& round) {
+                        complete.push_back({key.tensor, round.ranks, round.last});
+                        parts = round.parts;
+                        return is_over_at_once;
+                      },
+                      [this](const RoundKey& key) {
+                        broken_off.push_back(key.tensor);
+                        return can_break_off;
+                      },
+                      [this](const RoundKey& key, RankSet to, const Status& why) {
+                        failed.push_back({key.tensor, to, why.code(), why.message()});
+                      }}};
 };
 
-TEST_F(RoundsTest, ARoundIsCompleteWhenTheLastRankHasBegunIt) {
+TEST_F(LocalRoundsTest, ARoundIsCompleteWhenTheLastRankHasBegunIt) {
   Begin(2, 1);
   Begin(0, 1);
   Begin(0, 2, 0b001);
@@ -74,7 +74,7 @@ TEST_F(RoundsTest, ARoundIsCompleteWhenTheLastRankHasBegunIt) {
   EXPECT_EQ(complete.size(), 2u) << "it begins anew";
 }
 
-TEST_F(RoundsTest, WhoHasJoinedIsNotAwaited) {
+TEST_F(LocalRoundsTest, WhoHasJoinedIsNotAwaited) {
   Begin(0, 1);
   Begin(1, 1);
   Join(2);
@@ -84,7 +84,7 @@ TEST_F(RoundsTest, WhoHasJoinedIsNotAwaited) {
   EXPECT_EQ(complete.back(), (Complete{2, 0b011, 1}));
 }
 
-TEST_F(RoundsTest, AJoinWaitsForAllAndIsOverForAll) {
+TEST_F(LocalRoundsTest, AJoinWaitsForAllAndIsOverForAll) {
   Join(1);
   Join(0);
   EXPECT_TRUE(complete.empty());
@@ -96,14 +96,14 @@ TEST_F(RoundsTest, AJoinWaitsForAllAndIsOverForAll) {
 }
 
 // A rank says that it has joined, and begins its join somewhat later.
-TEST_F(RoundsTest, WhoHasTakenPartInMostHasJoinedLastWhoeverSaysSoLast) {
+TEST_F(LocalRoundsTest, WhoHasTakenPartInMostHasJoinedLastWhoeverSaysSoLast) {
   Join(2, 1);
   Join(0, 3);
   Join(1, 2);
   EXPECT_EQ(complete, (Completes{{99, 0b111, 0}}));
 }
 
-TEST_F(RoundsTest, ARootThatHasJoinedBringsNothing) {
+TEST_F(LocalRoundsTest, ARootThatHasJoinedBringsNothing) {
   LocalFacts facts = FactsOf(0b111);
   facts.root = 2;
   Join(2);
@@ -115,7 +115,7 @@ TEST_F(RoundsTest, ARootThatHasJoinedBringsNothing) {
   EXPECT_NE(failed[0].text.find("rank 2 has joined"), std::string::npos);
 }
 
-TEST_F(RoundsTest, ALateRoundFailsForThoseThatCameAndForThoseThatComeLater) {
+TEST_F(LocalRoundsTest, ALateRoundFailsForThoseThatCameAndForThoseThatComeLater) {
   Begin(0, 1);
   rounds.OnAbort(0, {Key(1), Late("rank 0 has waited too long")});
   ASSERT_EQ(failed.size(), 1u);
@@ -132,7 +132,7 @@ TEST_F(RoundsTest, ALateRoundFailsForThoseThatCameAndForThoseThatComeLater) {
   EXPECT_TRUE(complete.empty());
 }
 
-TEST_F(RoundsTest, AnAbortOfWhatIsCompleteAsksTheBlocks) {
+TEST_F(LocalRoundsTest, AnAbortOfWhatIsCompleteAsksTheBlocks) {
   for (uint32_t rank : {0, 1, 2}) Begin(rank, 1);
   can_break_off = false;
   rounds.OnAbort(1, {Key(1), Late("late")});
@@ -143,14 +143,14 @@ TEST_F(RoundsTest, AnAbortOfWhatIsCompleteAsksTheBlocks) {
   EXPECT_EQ(failed[0].to, 0b111u);
 }
 
-TEST_F(RoundsTest, AnAbortOfWhatARankHasNotBegunChangesNothing) {
+TEST_F(LocalRoundsTest, AnAbortOfWhatARankHasNotBegunChangesNothing) {
   Begin(0, 1);
   rounds.OnAbort(1, {Key(1), Late("late")});
   rounds.OnAbort(1, {Key(7), Late("late")});
   EXPECT_TRUE(failed.empty());
 }
 
-TEST_F(RoundsTest, WhoLeavesIsNamedInWhatItWouldBeNeededFor) {
+TEST_F(LocalRoundsTest, WhoLeavesIsNamedInWhatItWouldBeNeededFor) {
   Begin(0, 1);
   Begin(2, 2);
   for (uint32_t rank : {0, 1, 2}) Begin(rank, 3);
@@ -170,7 +170,7 @@ TEST_F(RoundsTest, WhoLeavesIsNamedInWhatItWouldBeNeededFor) {
 }
 
 // The rank's operation had no number yet when the rank said that it leaves.
-TEST_F(RoundsTest, WhatARankBeginsAfterItHasLeftNeverIsComplete) {
+TEST_F(LocalRoundsTest, WhatARankBeginsAfterItHasLeftNeverIsComplete) {
   rounds.OnLeft(1);
   Begin(1, 1);
   Begin(0, 1);
@@ -182,14 +182,14 @@ TEST_F(RoundsTest, WhatARankBeginsAfterItHasLeftNeverIsComplete) {
   }
 }
 
-TEST_F(RoundsTest, NothingBeginsWithoutTheCarrier) {
+TEST_F(LocalRoundsTest, NothingBeginsWithoutTheCarrier) {
   rounds.OnLeft(0);
   Begin(1, 1, 0b110);
   ASSERT_EQ(failed.size(), 1u);
   EXPECT_NE(failed[0].text.find("worker 0"), std::string::npos);
 }
 
-TEST_F(RoundsTest, WhoHadJoinedMayLeave) {
+TEST_F(LocalRoundsTest, WhoHadJoinedMayLeave) {
   Join(2);
   rounds.OnLeft(2);
   Begin(0, 1);
@@ -197,7 +197,7 @@ TEST_F(RoundsTest, WhoHadJoinedMayLeave) {
   EXPECT_EQ(complete, (Completes{{1, 0b011, 1}}));
 }
 
-TEST_F(RoundsTest, RanksThatDisagreeAreForgotten) {
+TEST_F(LocalRoundsTest, RanksThatDisagreeAreForgotten) {
   Begin(0, 1);
   Begin(1, 2);
   rounds.Retire(1, 1);
@@ -209,7 +209,7 @@ TEST_F(RoundsTest, RanksThatDisagreeAreForgotten) {
   EXPECT_TRUE(complete.empty()) << "what was under way meanwhile counts no more";
 }
 
-TEST_F(RoundsTest, WhatIsOverAtOnceBeginsAnew) {
+TEST_F(LocalRoundsTest, WhatIsOverAtOnceBeginsAnew) {
   is_over_at_once = true;
   for (int time = 0; time < 2; ++time) {
     for (uint32_t rank : {0, 1, 2}) {
@@ -220,7 +220,7 @@ TEST_F(RoundsTest, WhatIsOverAtOnceBeginsAnew) {
   EXPECT_EQ(parts, (std::vector<SmallPart>{{4, 0, 64}, {5, 0, 64}, {6, 0, 64}}));
 }
 
-TEST_F(RoundsTest, KeepsErrorsUntilTheLastRankHasBegun) {
+TEST_F(LocalRoundsTest, KeepsErrorsUntilTheLastRankHasBegun) {
   Begin(0, 1);
   EXPECT_FALSE(rounds.KeepsErrors());
   rounds.OnAbort(0, {Key(1), Late("late")});

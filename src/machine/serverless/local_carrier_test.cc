@@ -1,4 +1,4 @@
-#include "src/machine/serverless/carrier.h"
+#include "src/machine/serverless/local_carrier.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 namespace byteps::machine {
 namespace {
 
-class CarrierTest : public testing::Test {
+class LocalCarrierTest : public testing::Test {
  protected:
   static wire::Message Declare(const std::string& name, int64_t count, uint64_t round = 1) {
     wire::TensorSpec spec;
@@ -41,14 +41,14 @@ class CarrierTest : public testing::Test {
 
   WindowForTest window{{.ranks = 2, .blocks = 2, .block_bytes = 4096}};
   std::map<uint32_t, std::vector<LocalWords::ToRank>> said;
-  Carrier carrier{
+  LocalCarrier carrier{
       window.of(0),
       {.ranks = 2, .piece_bytes_max = 4096},
       [this](uint32_t rank, const LocalWords::ToRank& word) { said[rank].push_back(word); }};
   Time now{};
 };
 
-TEST_F(CarrierTest, ANameIsTheSameTensorForAll) {
+TEST_F(LocalCarrierTest, ANameIsTheSameTensorForAll) {
   Say(0, Declare("w", 10));
   Say(1, Declare("w", 10));
   ASSERT_NE(LastMessage<wire::Declared>(0), nullptr);
@@ -56,7 +56,7 @@ TEST_F(CarrierTest, ANameIsTheSameTensorForAll) {
   EXPECT_EQ(*LastMessage<wire::Declared>(0), *LastMessage<wire::Declared>(1));
 }
 
-TEST_F(CarrierTest, ADifferenceIsToldToAllWithBothSides) {
+TEST_F(LocalCarrierTest, ADifferenceIsToldToAllWithBothSides) {
   Say(0, Declare("w", 10));
   Say(1, Declare("w", 11));
   for (uint32_t rank : {0, 1}) {
@@ -68,7 +68,7 @@ TEST_F(CarrierTest, ADifferenceIsToldToAllWithBothSides) {
   }
 }
 
-TEST_F(CarrierTest, WhatAllHaveBegunGetsABlock) {
+TEST_F(LocalCarrierTest, WhatAllHaveBegunGetsABlock) {
   Begin(1, 1);
   EXPECT_FALSE(carrier.Admit());
   EXPECT_TRUE(carrier.IsIdle());
@@ -84,7 +84,7 @@ TEST_F(CarrierTest, WhatAllHaveBegunGetsABlock) {
   EXPECT_TRUE(said.empty()) << "the window says it all";
 }
 
-TEST_F(CarrierTest, WhoLeavesIsAnsweredBehindTheEndOfWhatNeedsIt) {
+TEST_F(LocalCarrierTest, WhoLeavesIsAnsweredBehindTheEndOfWhatNeedsIt) {
   Begin(0, 1);
   Say(1, Leaves());
   EXPECT_NE(Last<MayLeave>(1), nullptr);
@@ -96,13 +96,13 @@ TEST_F(CarrierTest, WhoLeavesIsAnsweredBehindTheEndOfWhatNeedsIt) {
   EXPECT_EQ(said[1].size(), 1u) << "it has left";
 }
 
-TEST_F(CarrierTest, AllHearThatNobodyCarriesAnyMore) {
+TEST_F(LocalCarrierTest, AllHearThatNobodyCarriesAnyMore) {
   Say(0, Leaves());
   carrier.Close();
   EXPECT_NE(Last<CarrierLeaves>(1), nullptr);
 }
 
-TEST_F(CarrierTest, WhoGivesUpEndsTheJobForAll) {
+TEST_F(LocalCarrierTest, WhoGivesUpEndsTheJobForAll) {
   Say(1, GaveUp{"no memory"});
   for (uint32_t rank : {0, 1}) {
     const auto* over = Last<JobOver>(rank);
@@ -113,7 +113,7 @@ TEST_F(CarrierTest, WhoGivesUpEndsTheJobForAll) {
 }
 
 // Rank 0 waits for "a" and rank 1 for "b", and neither can begin the other.
-TEST_F(CarrierTest, RanksThatWaitForEachOtherAreTold) {
+TEST_F(LocalCarrierTest, RanksThatWaitForEachOtherAreTold) {
   const char* names[] = {"a", "b"};
   for (uint32_t rank : {0, 1}) {
     for (const char* name : names) Say(rank, Declare(name, 10));
@@ -142,10 +142,10 @@ TEST_F(CarrierTest, RanksThatWaitForEachOtherAreTold) {
   }
 }
 
-TEST_F(CarrierTest, WhatIsSmallIsOverWhenAllHaveBegun) {
+TEST_F(LocalCarrierTest, WhatIsSmallIsOverWhenAllHaveBegun) {
   std::vector<std::byte> memory(SmallMemory::BytesFor(2));
   const SmallMemory small(memory, 2);
-  Carrier one(
+  LocalCarrier one(
       window.of(0), {.ranks = 2, .piece_bytes_max = 4096, .small = small},
       [this](uint32_t rank, const LocalWords::ToRank& word) { said[rank].push_back(word); });
   LocalFacts facts;

@@ -1,4 +1,4 @@
-#include "src/machine/serverless/rounds.h"
+#include "src/machine/serverless/local_rounds.h"
 
 #include <bit>
 #include <utility>
@@ -15,7 +15,7 @@ constexpr uint32_t kCarrier = 0;
 
 }  // namespace
 
-void Rounds::OnBegun(uint32_t rank, const Begun& begun) {
+void LocalRounds::OnBegun(uint32_t rank, const Begun& begun) {
   const bool is_join = begun.facts.how == Combine::kLast;
   Round* round = book_.Begin(rank, begun.key, begun.facts.ranks, is_join, begun.operations);
   if (round == nullptr) return;
@@ -29,12 +29,12 @@ void Rounds::OnBegun(uint32_t rank, const Begun& begun) {
   Look(begun.key);
 }
 
-void Rounds::OnJoined(uint32_t rank) {
+void LocalRounds::OnJoined(uint32_t rank) {
   book_.Join(rank);
   LookAtAll();
 }
 
-void Rounds::OnLeft(uint32_t rank) {
+void LocalRounds::OnLeft(uint32_t rank) {
   book_.Leave(rank);
   LookAtAll();
   // A complete round needs this rank's bytes, which are there for a moment only.
@@ -46,7 +46,7 @@ void Rounds::OnLeft(uint32_t rank) {
   }
 }
 
-void Rounds::OnAbort(uint32_t rank, const Abort& abort) {
+void LocalRounds::OnAbort(uint32_t rank, const Abort& abort) {
   Round* round = book_.Find(abort.key);
   if (round == nullptr || (round->begun & Bit(rank)) == 0) return;
   if (!round->extra.failure.ok()) return;
@@ -60,7 +60,7 @@ void Rounds::OnAbort(uint32_t rank, const Abort& abort) {
   Erase(abort.key, *round);
 }
 
-void Rounds::Retire(TensorId tensor, uint64_t use) {
+void LocalRounds::Retire(TensorId tensor, uint64_t use) {
   book_.Retire(tensor, use);
   for (const RoundKey& key : book_.KeysOf(tensor, use)) {
     const Round& round = *book_.Find(key);
@@ -69,11 +69,11 @@ void Rounds::Retire(TensorId tensor, uint64_t use) {
   }
 }
 
-void Rounds::LookAtAll() {
+void LocalRounds::LookAtAll() {
   for (const RoundKey& key : book_.Keys()) Look(key);
 }
 
-void Rounds::Look(const RoundKey& key) {
+void LocalRounds::Look(const RoundKey& key) {
   Round& round = *book_.Find(key);
   if (round.is_decided) return;
   State& state = round.extra;
@@ -98,14 +98,14 @@ void Rounds::Look(const RoundKey& key) {
   if (events_.complete(key, complete)) Erase(key, round);
 }
 
-void Rounds::Fail(const RoundKey& key, Round& round, const Status& why) {
+void LocalRounds::Fail(const RoundKey& key, Round& round, const Status& why) {
   round.extra.failure = why;
   ++errors_;
   events_.failed(key, round.begun, why);
   Look(key);
 }
 
-void Rounds::Erase(const RoundKey& key, const Round& round) {
+void LocalRounds::Erase(const RoundKey& key, const Round& round) {
   if (!round.extra.failure.ok()) --errors_;
   book_.Erase(key);
 }

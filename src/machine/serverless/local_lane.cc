@@ -1,4 +1,4 @@
-#include "src/machine/serverless/window_lane.h"
+#include "src/machine/serverless/local_lane.h"
 
 #include <cstring>
 #include <optional>
@@ -32,8 +32,7 @@ LocalFacts FactsOf(const protocol::Exchange& exchange, RankSet ranks) {
 
 }  // namespace
 
-WindowLane::WindowLane(local::Window& window, uint32_t ranks, const SmallMemory& small,
-                       Events events)
+LocalLane::LocalLane(local::Window& window, uint32_t ranks, const SmallMemory& small, Events events)
     : window_(window),
       rank_(window.rank()),
       rank_count_(ranks),
@@ -45,27 +44,27 @@ WindowLane::WindowLane(local::Window& window, uint32_t ranks, const SmallMemory&
                      [this](const BlockWork::Taken& taken, bool is_sum) { Take(taken, is_sum); }}) {
 }
 
-void WindowLane::OnMail(const protocol::LaneMail& mail) {
+void LocalLane::OnMail(const protocol::LaneMail& mail) {
   std::visit([this](const auto& one) { On(one); }, mail);
 }
 
-RankSet WindowLane::RanksOf(uint32_t set) const {
+RankSet LocalLane::RanksOf(uint32_t set) const {
   if (auto found = sets_.find(set); found != sets_.end()) return found->second;
   return FirstRanks(rank_count_);
 }
 
 // Slots are ranks here.
-void WindowLane::On(const protocol::to_lane::AddProcessSet& mail) {
+void LocalLane::On(const protocol::to_lane::AddProcessSet& mail) {
   RankSet ranks = 0;
   for (Slot slot : mail.slots.List()) ranks |= Bit(slot);
   sets_[mail.number] = ranks;
 }
 
-void WindowLane::On(const protocol::to_lane::Joined& mail) {
+void LocalLane::On(const protocol::to_lane::Joined& mail) {
   if (mail.number != 0) events_.say(Joined());
 }
 
-void WindowLane::On(const protocol::to_lane::Begin& mail) {
+void LocalLane::On(const protocol::to_lane::Begin& mail) {
   const protocol::Exchange& exchange = *mail.exchange;
   RoundKey key = KeyOf(exchange);
   const SmallPart part = PutSmall(exchange);
@@ -75,7 +74,7 @@ void WindowLane::On(const protocol::to_lane::Begin& mail) {
 }
 
 // Puts the rank's bytes into a place. If there is no place, the round takes a block.
-SmallPart WindowLane::PutSmall(const protocol::Exchange& exchange) {
+SmallPart LocalLane::PutSmall(const protocol::Exchange& exchange) {
   if (exchange.count != 1) return {};
   const protocol::Spans spans = exchange.spans->SpansOf(exchange.first_piece);
   if (spans.piece_bytes > kSmallBytesMax) return {};
@@ -88,27 +87,27 @@ SmallPart WindowLane::PutSmall(const protocol::Exchange& exchange) {
           static_cast<uint32_t>(spans.push.size())};
 }
 
-void WindowLane::On(const protocol::to_lane::Withdraw& mail) {
+void LocalLane::On(const protocol::to_lane::Withdraw& mail) {
   if (auto key = open_.KeyOf(mail.exchange->serial); key.has_value()) LetGo(*key);
   events_.tell_front(ReleasedOf(*mail.exchange));
 }
 
-void WindowLane::On(const protocol::to_lane::Abort& mail) {
+void LocalLane::On(const protocol::to_lane::Abort& mail) {
   if (auto key = open_.KeyOf(mail.serial); key.has_value()) events_.say(Abort{*key, mail.why});
 }
 
 // Answers at once: the bytes that others may lack of this rank lie in blocks that it has not
 // released.
-void WindowLane::On(const protocol::to_lane::Settle& mail) {
+void LocalLane::On(const protocol::to_lane::Settle& mail) {
   events_.tell_front(protocol::to_front::Settled{mail.question});
 }
 
-void WindowLane::OnFailed(const Failed& failed, Time now) {
+void LocalLane::OnFailed(const Failed& failed, Time now) {
   const Round* round = open_.Find(failed.key);
   if (round != nullptr) End(failed.key, *round, failed.status, now);
 }
 
-Status WindowLane::OnCombined(const Combined& combined, Time now) {
+Status LocalLane::OnCombined(const Combined& combined, Time now) {
   Round* round = open_.Find(combined.key);
   if (round == nullptr) return Status::Ok();
   const protocol::Exchange& exchange = *round->exchange;
@@ -128,13 +127,13 @@ Status WindowLane::OnCombined(const Combined& combined, Time now) {
   return Status::Ok();
 }
 
-void WindowLane::LetGo(const RoundKey& key, bool join_is_over) {
+void LocalLane::LetGo(const RoundKey& key, bool join_is_over) {
   const Progress progress = open_.End(key);
   if (progress.part.place != kNoPlace) places_.GiveBack(progress.part.place);
   if (events_.ended != nullptr) events_.ended(key, join_is_over);
 }
 
-void WindowLane::End(const RoundKey& key, const Round& round, const Status& how, Time now) {
+void LocalLane::End(const RoundKey& key, const Round& round, const Status& how, Time now) {
   const protocol::Exchange& exchange = *round.exchange;
   protocol::to_front::PartDone part = PartOf(exchange, how, now);
   if (how.ok()) part.receipt = ReceiptOf(round.extra.ranks);
@@ -142,7 +141,7 @@ void WindowLane::End(const RoundKey& key, const Round& round, const Status& how,
   events_.tell_front(std::move(part));
 }
 
-const Receipt& WindowLane::ReceiptOf(RankSet ranks) {
+const Receipt& LocalLane::ReceiptOf(RankSet ranks) {
   if (receipt_ == nullptr || receipt_ranks_ != ranks) {
     auto receipt = std::make_shared<SlotSet>();
     for (uint32_t rank = 0; rank < rank_count_; ++rank) {
@@ -154,25 +153,25 @@ const Receipt& WindowLane::ReceiptOf(RankSet ranks) {
   return receipt_;
 }
 
-bool WindowLane::HasWhole() const {
+bool LocalLane::HasWhole() const {
   return open_.Any([](const Round& round) {
     return round.extra.given == round.exchange->count && !round.extra.is_broken;
   });
 }
 
-Result<bool> WindowLane::Step(Time now) {
+Result<bool> LocalLane::Step(Time now) {
   now_ = now;
   return work_.Step();
 }
 
-const protocol::Exchange* WindowLane::Find(const local::AdmittedUse& at) {
+const protocol::Exchange* LocalLane::Find(const local::AdmittedUse& at) {
   Round* round = open_.Find(KeyOf(at.use));
   if (round == nullptr) return nullptr;
   ++round->extra.given;
   return round->exchange;
 }
 
-void WindowLane::Fill(BlockWork::Taken& taken) {
+void LocalLane::Fill(BlockWork::Taken& taken) {
   if (taken.exchange == nullptr) {
     (void)window_.Withdraw(taken.at);
   } else if (Has(taken.at.use.bring, rank_) && window_.decision(taken.at) == Decision::kOpen) {
@@ -180,7 +179,7 @@ void WindowLane::Fill(BlockWork::Taken& taken) {
   }
 }
 
-void WindowLane::Take(const BlockWork::Taken& taken, bool is_sum) {
+void LocalLane::Take(const BlockWork::Taken& taken, bool is_sum) {
   if (taken.exchange == nullptr) return;
   const RoundKey key = KeyOf(taken.at.use);
   Round& round = *open_.Find(key);

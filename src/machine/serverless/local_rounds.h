@@ -24,7 +24,7 @@ struct CompleteRound {
   std::vector<SmallPart> parts;  // by rank
 };
 
-class Rounds {
+class LocalRounds {
  public:
   struct Events {
     // All ranks that take part have begun the round. True: it is over at once. False: its ranks get
@@ -36,7 +36,7 @@ class Rounds {
     // The round has ended with this error, for these ranks, each of which has begun it.
     std::function<void(const RoundKey&, RankSet, const Status&)> failed;
   };
-  explicit Rounds(Events events) : events_(std::move(events)) {}
+  explicit LocalRounds(Events events) : events_(std::move(events)) {}
 
   void OnBegun(uint32_t rank, const Begun& begun);
   void OnJoined(uint32_t rank);

@@ -117,23 +117,23 @@ void byteps_close(byteps_session* session) {
 }
 
 int32_t byteps_rank(const byteps_session* session) {
-  return session == nullptr ? -1 : session->standing().rank;
+  return session == nullptr ? -1 : session->place().rank;
 }
 int32_t byteps_size(const byteps_session* session) {
-  return session == nullptr ? -1 : session->standing().size;
+  return session == nullptr ? -1 : session->place().size;
 }
 int32_t byteps_local_rank(const byteps_session* session) {
-  return session == nullptr ? -1 : session->standing().local_rank;
+  return session == nullptr ? -1 : session->place().local_rank;
 }
 int32_t byteps_local_size(const byteps_session* session) {
-  return session == nullptr ? -1 : session->standing().local_size;
+  return session == nullptr ? -1 : session->place().local_size;
 }
 int32_t byteps_machine(const byteps_session* session) {
-  return session == nullptr ? -1 : session->standing().machine;
+  return session == nullptr ? -1 : session->place().machine;
 }
 int32_t byteps_machine_size(const byteps_session* session, int32_t machine) {
   if (session == nullptr || machine < 0) return -1;
-  const byteps::MachineLayout& layout = session->standing().layout;
+  const byteps::MachineLayout& layout = session->place().layout;
   const auto number = static_cast<uint64_t>(machine);
   return number < layout.machines() ? static_cast<int32_t>(layout.SizeOf(number)) : -1;
 }

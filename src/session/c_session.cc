@@ -16,12 +16,12 @@ std::atomic<byteps_session*> kept = nullptr;
 
 byteps_session::byteps_session(std::unique_ptr<byteps::session::Session> session)
     : forks_(byteps::session::ForkCount()),
-      standing_{session->rank(),
-                session->size(),
-                session->local_rank(),
-                session->local_size(),
-                static_cast<int32_t>(session->machine()),
-                session->layout()},
+      place_{session->rank(),
+             session->size(),
+             session->local_rank(),
+             session->local_size(),
+             static_cast<int32_t>(session->machine()),
+             session->layout()},
       memory_(session->memory()),
       inner_(std::move(session)) {}
 

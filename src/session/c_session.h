@@ -11,12 +11,12 @@
 #include "src/session/call_gate.h"
 #include "src/session/session.h"
 
-// Any thread. In a copy made by fork, methods look only at the standing and the forks, because a
+// Any thread. In a copy made by fork, methods look only at the place and the forks, because a
 // thread that does not exist in the copy may hold a lock for ever.
 struct byteps_session {
  public:
   // The place of the process in the job; never changes.
-  struct Standing {
+  struct SessionPlace {
     int32_t rank;
     int32_t size;
     int32_t local_rank;
@@ -28,7 +28,7 @@ struct byteps_session {
   // REQUIRES: CountForks has succeeded.
   explicit byteps_session(std::unique_ptr<byteps::session::Session> session);
 
-  const Standing& standing() const { return standing_; }
+  const SessionPlace& place() const { return place_; }
 
   // Implements byteps_close, and blocks like it. REQUIRES: not called by a completion callback.
   void Close();
@@ -46,7 +46,7 @@ struct byteps_session {
 
  private:
   const uint64_t forks_;  // before it was opened
-  const Standing standing_;
+  const SessionPlace place_;
   byteps::session::CallGate gate_;
   const std::shared_ptr<byteps::runtime::TensorMemory> memory_;  // shared with the session
   std::unique_ptr<byteps::session::Session> inner_;              // null once it is closed

@@ -29,16 +29,6 @@ Status RankWasLost(const std::string& name) {
               "checkpoint"};
 }
 
-class SharedTransport final : public transport::Transport {
- public:
-  explicit SharedTransport(std::shared_ptr<transport::Transport> inner)
-      : inner_(std::move(inner)) {}
-  std::unique_ptr<transport::Loop> MakeLoop() override { return inner_->MakeLoop(); }
-
- private:
-  const std::shared_ptr<transport::Transport> inner_;  // shared with an early join, for a while
-};
-
 }  // namespace
 
 MemberLanes::MemberLanes(runtime::WorkerLanesParts parts, const MachineOptions& options,
@@ -295,7 +285,7 @@ void MemberLanes::LeaveIfDone() {
   words_.Stop();
 }
 
-Result<runtime::StartedEngine> StartMachineWorker(std::unique_ptr<transport::Transport> transport,
+Result<runtime::StartedEngine> StartMachineWorker(std::shared_ptr<transport::Transport> transport,
                                                   runtime::WorkerEngineOptions options,
                                                   const MachineOptions& machine, Log& log) {
   local::MeetingOptions meet;
@@ -311,8 +301,7 @@ Result<runtime::StartedEngine> StartMachineWorker(std::unique_ptr<transport::Tra
   meet.on_refused = [&log](const std::string& whom) { log.Warning("{}", whom); };
   // The coordinator tells which workers are missing. The early join is destroyed after the engine
   // has joined, or has failed to join.
-  std::shared_ptr<transport::Transport> shared = std::move(transport);
-  EarlyJoin early_join(*shared, options.control, options.join, machine.machine, log);
+  EarlyJoin early_join(*transport, options.control, options.join, machine.machine, log);
   meet.go_on = [&] {
     return early_join.failure().ok() && (options.go_on == nullptr || options.go_on());
   };
@@ -332,8 +321,7 @@ Result<runtime::StartedEngine> StartMachineWorker(std::unique_ptr<transport::Tra
     return std::make_unique<MemberLanes>(std::move(parts), machine, std::move(*meeting));
   };
   auto memory = std::make_shared<HeapMemory>(meeting->heap);
-  Result<runtime::StartedEngine> started =
-      runtime::StartWorkerEngine(std::make_unique<SharedTransport>(shared), options, log);
+  Result<runtime::StartedEngine> started = runtime::StartWorkerEngine(transport, options, log);
   if (started.ok()) started->memory = std::move(memory);
   return started;
 }

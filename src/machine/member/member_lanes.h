@@ -47,8 +47,8 @@ struct MachineOptions {
 
 // Like runtime::StartWorkerEngine, for a worker that is one member of the job together with the
 // other ranks of its machine. Waits for these ranks first. Sets the values of `options` that say
-// so.
-Result<runtime::StartedEngine> StartMachineWorker(std::unique_ptr<transport::Transport> transport,
+// so. The engine and the early join (early_join.h) share `transport`.
+Result<runtime::StartedEngine> StartMachineWorker(std::shared_ptr<transport::Transport> transport,
                                                   runtime::WorkerEngineOptions options,
                                                   const MachineOptions& machine, Log& log);
 

@@ -96,8 +96,9 @@ struct StartedEngine {
 };
 
 // Joins the job. Blocks until all members have come and all shards are connected. If this returns
-// an error, this process is not in the job.
-Result<StartedEngine> StartWorkerEngine(std::unique_ptr<transport::Transport> transport,
+// an error, this process is not in the job. The caller may go on using `transport`, from which the
+// engine makes its loops.
+Result<StartedEngine> StartWorkerEngine(std::shared_ptr<transport::Transport> transport,
                                         const WorkerEngineOptions& options, Log& log);
 
 }  // namespace byteps::runtime

@@ -31,7 +31,7 @@ protocol::FrontOptions FrontOptionsFor(const protocol::WorkerOptions& worker,
 
 }  // namespace
 
-WorkerEngine::WorkerEngine(std::unique_ptr<transport::Transport> transport,
+WorkerEngine::WorkerEngine(std::shared_ptr<transport::Transport> transport,
                            const WorkerEngineOptions& options, Log& log)
     : transport_(std::move(transport)),
       options_(options),
@@ -359,7 +359,7 @@ void WorkerEngine::SendControl(const wire::Message& message) {
   control_.Send(message);
 }
 
-Result<StartedEngine> StartWorkerEngine(std::unique_ptr<transport::Transport> transport,
+Result<StartedEngine> StartWorkerEngine(std::shared_ptr<transport::Transport> transport,
                                         const WorkerEngineOptions& options, Log& log) {
   try {
     auto engine = std::make_unique<WorkerEngine>(std::move(transport), options, log);

@@ -28,7 +28,7 @@ namespace byteps::runtime {
 
 class WorkerEngine final : public Engine {
  public:
-  WorkerEngine(std::unique_ptr<transport::Transport> transport, const WorkerEngineOptions& options,
+  WorkerEngine(std::shared_ptr<transport::Transport> transport, const WorkerEngineOptions& options,
                Log& log);
   // Leaves, unless Leave was called before. The connection to the coordinator ends here, and tells
   // the job that this process will not join again.
@@ -81,7 +81,7 @@ class WorkerEngine final : public Engine {
   FrontLoop::Events FrontEvents();
   protocol::Front& front() { return front_loop_.front(); }
 
-  const std::unique_ptr<transport::Transport> transport_;
+  const std::shared_ptr<transport::Transport> transport_;  // shared with an early join, at first
   const WorkerEngineOptions options_;
   Log& log_;
   const std::unique_ptr<transport::Loop> loop_;

@@ -14,10 +14,10 @@ void Answers::SetSlots(Slot slots, bool begins) {
 }
 
 bool Answers::IsStable(const Answered& answered) const {
-  const Piece* piece = parts_.pieces.Find(answered.ref);
+  const Piece* piece = facts_.pieces.Find(answered.ref);
   if (piece == nullptr) return true;
   return piece->since != answered.since || !piece->verdict.Covers(answered.ref.round) ||
-         piece->verdict.IsWithAll(answered.ref.round, parts_.members);
+         piece->verdict.IsWithAll(answered.ref.round, facts_.members);
 }
 
 // Returns the number up to which the answers to this member are stable.
@@ -27,8 +27,8 @@ uint64_t Answers::StableCount(Slot to) {
 
 void Answers::Number(const Piece& piece, Slot to, wire::DataHeader& header) {
   NumberedAnswers& sent = sent_[to];
-  header.epoch = parts_.view.epoch();
-  header.generation = parts_.view.generation();
+  header.epoch = facts_.view.epoch();
+  header.generation = facts_.view.generation();
   header.count = sent.Add({header.ref, piece.since});
   sent.NoteStableTold(StableCount(to));  // also this one, if it only confirms a stable verdict
   header.unstable = static_cast<uint32_t>(header.count - sent.stable_told());
@@ -58,7 +58,7 @@ void Answers::Send(const Piece& piece, const wire::PieceRef& ref, Slot to, const
 void Answers::SendError(const Piece& piece, const wire::PieceRef& ref, Slot to, int32_t priority) {
   const wire::ErrorRow& errors = piece.verdict.errors();
   std::vector<std::byte> row = errors.Encode(ref.round);
-  BufferRef payload = parts_.pool.Take(row.size());
+  BufferRef payload = pool_.Take(row.size());
   std::copy(row.begin(), row.end(), payload.data());
   wire::DataHeader header;
   header.ref = ref;
@@ -74,37 +74,37 @@ void Answers::Confirm(const Piece& piece, const wire::PieceRef& ref, Slot to) {
   wire::DataHeader header;
   header.ref = ref;
   Number(piece, to, header);
-  parts_.driver.SendData(to, {wire::FrameKind::kAnswer, header, {}, {}});
+  driver_.SendData(to, {wire::FrameKind::kAnswer, header, {}, {}});
 }
 
 // Returns whether the receipt names all contributors of the tensor's process set in this view. A
 // set that is not known, or not any more, cannot be smaller than the receipt.
 bool Answers::IsEverybody(const Verdict& verdict) const {
   const Receipt& receipt = verdict.receipt();
-  const Receipt& everybody = parts_.members.everybody();
+  const Receipt& everybody = facts_.members.everybody();
   if (receipt == everybody || *receipt == *everybody) return true;
   if (verdict.terms().set.value_or(0) == 0) return false;
-  const ProcessSet* set = parts_.sets.Find(*verdict.terms().set);
+  const ProcessSet* set = facts_.sets.Find(*verdict.terms().set);
   return set != nullptr && (receipt == set->all() || *receipt == *set->all());
 }
 
 void Answers::SendWithReceipt(const Verdict& verdict, Slot to, wire::DataHeader& header,
                               ConstByteSpan bytes, const BufferRef& keep) {
   // A member that skips a view never learns which members were in it.
-  bool all = parts_.members.epoch(to) == parts_.view.epoch() && IsEverybody(verdict);
-  if (all) return parts_.driver.SendData(to, {wire::FrameKind::kAnswer, header, bytes, keep});
+  bool all = facts_.members.epoch(to) == facts_.view.epoch() && IsEverybody(verdict);
+  if (all) return driver_.SendData(to, {wire::FrameKind::kAnswer, header, bytes, keep});
   // The receipt goes before the bytes.
   const SlotSet& receipt = *verdict.receipt();
   header.receipt = static_cast<uint32_t>(receipt.bitmap_bytes());
-  BufferRef both = parts_.pool.Take(header.receipt + bytes.size());
+  BufferRef both = pool_.Take(header.receipt + bytes.size());
   receipt.ToBitmap(ByteSpan(both.data(), header.receipt));
-  parts_.arithmetic.Copy(both.data() + header.receipt, bytes.data(), bytes.size());
+  arithmetic_.Copy(both.data() + header.receipt, bytes.data(), bytes.size());
   ConstByteSpan payload(both.data(), header.receipt + bytes.size());
-  parts_.driver.SendData(to, {wire::FrameKind::kAnswer, header, payload, std::move(both)});
+  driver_.SendData(to, {wire::FrameKind::kAnswer, header, payload, std::move(both)});
 }
 
-void Answers::NoteStable(Time now) {
-  if (!due_.has_value()) due_ = now + stable_after_;
+void Answers::NoteStable() {
+  if (!due_.has_value()) due_ = facts_.now + stable_after_;
 }
 
 // Answers carry the news of stability. A member that gets no answer is told. It is told one call
@@ -113,7 +113,7 @@ void Answers::Tick(Time now) {
   if (!due_.has_value() || *due_ > now) return;
   due_.reset();
   for (Slot slot = 0; slot < sent_.size(); ++slot) {
-    if (!parts_.members.IsServed(slot)) continue;
+    if (!facts_.members.IsServed(slot)) continue;
     NumberedAnswers& sent = sent_[slot];
     uint64_t stable = StableCount(slot);
     bool busy = sent.LookForNew();
@@ -123,7 +123,7 @@ void Answers::Tick(Time now) {
       continue;
     }
     sent.NoteStableTold(stable);
-    parts_.driver.Send(slot, wire::Stable{stable, parts_.view.epoch()});
+    driver_.Send(slot, wire::Stable{stable, facts_.view.epoch()});
   }
 }
 

@@ -11,11 +11,9 @@
 #include "src/base/time.h"
 #include "src/protocol/arithmetic.h"
 #include "src/protocol/shard/shard_driver.h"
-#include "src/protocol/shard/state/members.h"
 #include "src/protocol/shard/state/numbered_answers.h"
 #include "src/protocol/shard/state/piece_table.h"
-#include "src/protocol/shard/state/process_sets.h"
-#include "src/protocol/shard/state/shard_view.h"
+#include "src/protocol/shard/state/shard_facts.h"
 
 namespace byteps::protocol {
 
@@ -29,18 +27,15 @@ struct Portion {
 // One thread at a time; steady state allocates nothing.
 class Answers {
  public:
-  // The objects that this class works with. All of them must outlive this object.
-  struct Parts {
-    BufferPool& pool;
-    Arithmetic& arithmetic;
-    ShardDriver& driver;
-    const ShardView& view;
-    const Members& members;
-    const ProcessSets& sets;
-    const PieceTable& pieces;
-  };
-  // `stable_after`: how long news of stability waits for an answer that could carry it.
-  Answers(const Parts& parts, Duration stable_after) : parts_(parts), stable_after_(stable_after) {}
+  // `stable_after`: how long news of stability waits for an answer that could carry it. All others
+  // must outlive this object.
+  Answers(BufferPool& pool, Arithmetic& arithmetic, ShardDriver& driver, const ShardFacts& facts,
+          Duration stable_after)
+      : pool_(pool),
+        arithmetic_(arithmetic),
+        driver_(driver),
+        facts_(facts),
+        stable_after_(stable_after) {}
 
   // Sets the slots of the generation. `begins`: no member has been answered yet.
   void SetSlots(Slot slots, bool begins);
@@ -78,7 +73,7 @@ class Answers {
   void ForgetConnection(Slot from) { sent_[from].Restart(); }
 
   // Notes that a verdict has become stable, which some member may not know.
-  void NoteStable(Time now);
+  void NoteStable();
   // Returns when Tick has something to do next.
   std::optional<Time> due() const { return due_; }
   void Tick(Time now);
@@ -91,7 +86,10 @@ class Answers {
   void SendWithReceipt(const Verdict& verdict, Slot to, wire::DataHeader& header,
                        ConstByteSpan bytes, const BufferRef& keep);
 
-  const Parts parts_;
+  BufferPool& pool_;
+  Arithmetic& arithmetic_;
+  ShardDriver& driver_;
+  const ShardFacts& facts_;
   const Duration stable_after_;
   std::vector<NumberedAnswers> sent_;  // by slot
   std::optional<Time> due_;

@@ -93,7 +93,7 @@ bool Contributions::IsInVain(const wire::PieceRef& ref) const {
   return piece == nullptr || ref.round > piece->verdict.round();
 }
 
-Status Contributions::Place(Slot from, Incoming& incoming, Time now) {
+Status Contributions::Place(Slot from, Incoming& incoming) {
   const wire::DataHeader& header = incoming.header;
   Status checked = CheckPush(header, incoming.payload_bytes);
   if (!checked.ok()) return checked;
@@ -104,7 +104,7 @@ Status Contributions::Place(Slot from, Incoming& incoming, Time now) {
   if (set == nullptr) return parts_.sets.NotTold(from, header.process_set);
   Piece& piece = parts_.pieces.At(header.ref, header.home, *since);
   if (header.ref.round > piece.verdict.round()) {
-    return PlaceInRound(piece, *set, from, incoming, now);
+    return PlaceInRound(piece, *set, from, incoming);
   }
   incoming.fate = Fate::kRepeat;
   return CheckRepeat(piece, header);
@@ -113,18 +113,17 @@ Status Contributions::Place(Slot from, Incoming& incoming, Time now) {
 // A member that was left behind may have gone on alone, with answers that no member has. It may
 // have gone on to another round, or with other rows of an allgather.
 Status Contributions::NeedRound(Piece& piece, ProcessSet& set, Slot from,
-                                const wire::DataHeader& header, Time now) {
+                                const wire::DataHeader& header) {
   bool overtaken = piece.round != nullptr && !parts_.attendance.AnyMemberIn(*piece.round) &&
                    !CheckRound(*piece.round, set, from, header).ok();
   if (overtaken) parts_.rounds.Drop(piece);
-  if (piece.round == nullptr) return parts_.rounds.Open(piece, set, header, now);
+  if (piece.round == nullptr) return parts_.rounds.Open(piece, set, header);
   return CheckRound(*piece.round, set, from, header);
 }
 
-Status Contributions::PlaceInRound(Piece& piece, ProcessSet& set, Slot from, Incoming& incoming,
-                                   Time now) {
+Status Contributions::PlaceInRound(Piece& piece, ProcessSet& set, Slot from, Incoming& incoming) {
   const wire::DataHeader& header = incoming.header;
-  Status checked = NeedRound(piece, set, from, header, now);
+  Status checked = NeedRound(piece, set, from, header);
   if (!checked.ok()) return checked;
   Round& round = *piece.round;
   incoming.fate = Fate::kRepeat;
@@ -178,8 +177,7 @@ void Contributions::TakeContribution(Slot from, const Incoming& incoming) {
   parts_.rounds.DecideIfPossible(*piece);
 }
 
-Status Contributions::TakeAbort(Slot from, const wire::DataHeader& header, const std::string& why,
-                                Time now) {
+Status Contributions::TakeAbort(Slot from, const wire::DataHeader& header, const std::string& why) {
   Status checked = CheckHeader(header);
   if (!checked.ok()) return checked;
   if (header.status == StatusCode::kOk) return WrongPush("it asks for no error");
@@ -194,7 +192,7 @@ Status Contributions::TakeAbort(Slot from, const wire::DataHeader& header, const
     if (!parts_.answers.HasAnswered(from, header.ref)) AnswerAgain(from, header, 0);
     return checked;
   }
-  checked = NeedRound(piece, *set, from, header, now);
+  checked = NeedRound(piece, *set, from, header);
   if (!checked.ok()) return checked;
   Round& round = *piece.round;
   bool fresh = !round.HasArrived(from);

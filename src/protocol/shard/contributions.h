@@ -7,7 +7,6 @@
 
 #include "src/base/buffer_pool.h"
 #include "src/base/status.h"
-#include "src/base/time.h"
 #include "src/protocol/shard/intake.h"
 #include "src/protocol/shard/rounds.h"
 #include "src/protocol/shard/state/attendance.h"
@@ -36,14 +35,14 @@ class Contributions {
   // Fills in where the payload goes. kProtocol: a correct worker of this view never sends this.
   // kExhausted: twice too many rounds are open. REQUIRES: header and size of `incoming` are filled
   // in, the sender is a member, and the header's home is a shard.
-  Status Place(Slot from, Incoming& incoming, Time now);
+  Status Place(Slot from, Incoming& incoming);
   // Takes a push whose payload is in its place.
   void Take(Slot from, const Incoming& incoming);
   // Takes the request of `from` that the round ends in an error; it comes instead of a push. The
   // request opens the round if there is none, and is answered like a push. If `from` has already
   // pushed the round, its contribution stays: if all other contributions come before the error may
   // be decided, the round ends in a sum. Errors: see Place.
-  Status TakeAbort(Slot from, const wire::DataHeader& header, const std::string& why, Time now);
+  Status TakeAbort(Slot from, const wire::DataHeader& header, const std::string& why);
 
  private:
   Status CheckHeader(const wire::DataHeader& header) const;
@@ -52,9 +51,8 @@ class Contributions {
                     const wire::DataHeader& header) const;
   bool IsInVain(const wire::PieceRef& ref) const;
   Status CheckRepeat(const Piece& piece, const wire::DataHeader& header) const;
-  Status NeedRound(Piece& piece, ProcessSet& set, Slot from, const wire::DataHeader& header,
-                   Time now);
-  Status PlaceInRound(Piece& piece, ProcessSet& set, Slot from, Incoming& incoming, Time now);
+  Status NeedRound(Piece& piece, ProcessSet& set, Slot from, const wire::DataHeader& header);
+  Status PlaceInRound(Piece& piece, ProcessSet& set, Slot from, Incoming& incoming);
   Status NoMemory(Slot from, size_t bytes) const;
   void TakeContribution(Slot from, const Incoming& incoming);
   void AnswerAgain(Slot to, const wire::DataHeader& header, size_t payload_bytes);

@@ -218,7 +218,7 @@ TEST_F(ContributionsTest, APayloadWhoseRoundIsAnotherNowIsForgotten) {
   Incoming incoming;
   incoming.header = Header(1);
   incoming.payload_bytes = 1;
-  ASSERT_TRUE(contributions.Place(0, incoming, kStart).ok());
+  ASSERT_TRUE(contributions.Place(0, incoming).ok());
   room.rounds.Drop(*room.pieces.Find({7, 0, 1}));
   EXPECT_TRUE(Push(1, Header(1), "\x01").ok());
   contributions.Take(0, incoming);
@@ -229,7 +229,7 @@ TEST_F(ContributionsTest, APayloadOfARoundThatIsDecidedMeanwhileIsAnswered) {
   Incoming incoming;
   incoming.header = Header(1);
   incoming.payload_bytes = 1;
-  ASSERT_TRUE(contributions.Place(0, incoming, kStart).ok());
+  ASSERT_TRUE(contributions.Place(0, incoming).ok());
   EXPECT_TRUE(Tell(1, Header(1), "\x09").ok());
   contributions.Take(0, incoming);
   EXPECT_EQ(room.Answered(), (std::vector<Slot>{1, 0}));

@@ -4,10 +4,10 @@
 
 namespace byteps::protocol {
 
-void PieceReview::OnView(uint64_t old_epoch, Time now) {
+void PieceReview::OnView(uint64_t old_epoch) {
   // Answers about pieces that leave this shard count as stable. They may have held back the news
   // about other answers.
-  parts_.answers.NoteStable(now);
+  parts_.answers.NoteStable();
   parts_.pieces.EraseIf([&](Piece& piece) {
     if (parts_.view.Stays(piece.tensor, piece.index, piece.home, old_epoch)) return false;
     parts_.rounds.Drop(piece);

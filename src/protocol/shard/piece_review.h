@@ -5,7 +5,6 @@
 #include <functional>
 #include <vector>
 
-#include "src/base/time.h"
 #include "src/protocol/shard/answers.h"
 #include "src/protocol/shard/rounds.h"
 #include "src/protocol/shard/state/attendance.h"
@@ -30,7 +29,7 @@ class PieceReview {
   // that went to other shards. Also drops a piece that went away and came back, because other
   // shards have decided about it meanwhile. Decides each round that is complete without the members
   // that are gone.
-  void OnView(uint64_t old_epoch, Time now);
+  void OnView(uint64_t old_epoch);
   // Drops the rounds of this use of the tensors, because the ranks disagree in this use about their
   // name. Late pushes for these rounds are ignored. Verdicts of earlier rounds are kept until all
   // members have them.

@@ -19,7 +19,7 @@ TEST_F(PieceReviewTest, WhatIsCompleteWithoutThoseWhoWentIsDecided) {
   wire::View view = ViewFor(3, 1);
   Lose(view, 2);
   room.SetView(view);
-  review.OnView(1, kStart);
+  review.OnView(1);
   ASSERT_EQ(room.driver.answers.size(), 2u);
   EXPECT_EQ(room.driver.answers[0].bytes, "\x02");
 }
@@ -36,7 +36,7 @@ TEST_F(PieceReviewTest, ASumIsBetterThanTheErrorThatWasAskedFor) {
   wire::View view = ViewFor(3, 1);
   Lose(view, 2);  // it lacked the first sum, and its part of the second
   room.SetView(view);
-  review.OnView(1, kStart);
+  review.OnView(1);
   EXPECT_EQ(room.driver.answers.back().bytes, "\x04");
   EXPECT_FALSE(piece.verdict.IsError());
 }
@@ -47,7 +47,7 @@ TEST_F(PieceReviewTest, PiecesOfOthersAreDropped) {
   view.servers[0].since = 5;  // away and back
   room.Open({7, 0, 1}, 1);
   room.SetView(view);
-  review.OnView(1, kStart);
+  review.OnView(1);
   EXPECT_EQ(room.pieces.Find({7, 0, 1}), nullptr);
   EXPECT_EQ(room.rounds.open_count(), 0u);
 }

@@ -17,7 +17,7 @@ class PostponedFramesTest : public testing::Test {
     frames.OnView();
   }
   Room room{ViewFor(2, 1), ShardOptions{.postponed_bytes_max = 2000}};
-  PostponedFrames frames{room.options, room.view, room.members};
+  PostponedFrames frames{room.state.options, room.view, room.members};
 };
 
 TEST_F(PostponedFramesTest, WhatComesBehindAPostponedFrameWaitsToo) {
@@ -63,8 +63,7 @@ TEST_F(PostponedFramesTest, TheLimitIsEachMembersOwnAndEndsWithItsConnection) {
 // The frames come in any order of views. The frames of a connection come out in their order, none
 // before its view, and a frame that is taken out does not count any more.
 RC_GTEST_FIXTURE_PROP(PostponedFramesTest, NothingOvertakesAndNothingIsCountedTwice, ()) {
-  room.options.postponed_bytes_max = 0;
-  PostponedFrames mine{room.options, room.view, room.members};
+  PostponedFrames mine{ShardOptions{.postponed_bytes_max = 0}, room.view, room.members};
   uint64_t added[2] = {0, 0};
   uint64_t taken[2] = {0, 0};
   const auto apply = [&](uint64_t epoch) {

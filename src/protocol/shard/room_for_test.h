@@ -1,5 +1,5 @@
-// Helpers of the unit tests of the shard's classes: views with contributors, and a shard's parts
-// put together without a shard.
+// Helpers of the unit tests of the shard's parts: views with contributors, and a shard's state
+// without a shard.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,9 +9,8 @@
 #include <vector>
 
 #include "src/protocol/kernel_arithmetic.h"
-#include "src/protocol/shard/answers.h"
-#include "src/protocol/shard/rounds.h"
 #include "src/protocol/shard/shard_for_test.h"
+#include "src/protocol/shard/shard_state.h"
 
 namespace byteps::protocol {
 
@@ -56,19 +55,15 @@ inline wire::DataHeader PushOf(const wire::PieceRef& ref, uint32_t bytes,
   return header;
 }
 
-// All parts up to the rounds, in the order in which Shard has them.
+// The state of a shard. A test uses one part of it, and looks at the others.
 struct Room {
-  explicit Room(const wire::View& begun = ViewFor(3, 1), const ShardOptions& chosen = {})
-      : options(chosen) {
+  explicit Room(const wire::View& begun = ViewFor(3, 1), const ShardOptions& options = {})
+      : state(options, pool, arithmetic, driver) {
+    state.facts.now = kStart;
     SetView(begun);
   }
 
-  void SetView(const wire::View& now_in_force) {
-    bool begins = view.Set(now_in_force, 0);
-    members.SetView(now_in_force, begins);
-    sets.OnView(begins);
-    answers.SetSlots(members.size(), begins);
-  }
+  void SetView(const wire::View& now_in_force) { state.SetView(now_in_force, 0); }
 
   // Adds a whole contribution, without a decision.
   void Arrive(Piece& piece, Slot from, const std::string& text, uint32_t want_bytes) {
@@ -91,7 +86,7 @@ struct Room {
   Piece& Open(const wire::DataHeader& header) {
     Piece& piece = pieces.At(header.ref, 0, view.began());
     ProcessSet* set = sets.For(FirstTeller(header.process_set), header.process_set);
-    EXPECT_TRUE(rounds.Open(piece, *set, header, kStart).ok());
+    EXPECT_TRUE(rounds.Open(piece, *set, header).ok());
     return piece;
   }
   // Decides a piece of four bytes. Contributors 0, 1, ... have pushed it. `want_bytes`: the bytes
@@ -115,19 +110,20 @@ struct Room {
     return set == 0 ? 0 : sets.Find(set)->tellers().List().front();
   }
 
-  ShardOptions options;
   BufferPool pool;
   KernelArithmetic arithmetic;
   RecordingShardDriver driver;
-  ShardView view{*options.rules};
-  Members members;
-  ProcessSets sets{members};
-  PieceTable pieces;
-  Attendance attendance{members, view};
-  Answers answers{{pool, arithmetic, driver, view, members, sets, pieces}, milliseconds(1)};
-  Combiner combiner{pool, arithmetic, *options.codecs, members};
-  Wants wants{{milliseconds(10), seconds(1)}, pieces, attendance, driver};
-  Rounds rounds{{view, members, attendance, sets, combiner, answers, wants}, options};
+  ShardState state;
+  // The parts of the state, under their own names.
+  ShardView& view = state.facts.view;
+  Members& members = state.facts.members;
+  ProcessSets& sets = state.facts.sets;
+  PieceTable& pieces = state.facts.pieces;
+  Attendance& attendance = state.facts.attendance;
+  Answers& answers = state.answers;
+  Combiner& combiner = state.combiner;
+  Wants& wants = state.wants;
+  Rounds& rounds = state.rounds;
 };
 
 }  // namespace byteps::protocol

@@ -35,20 +35,20 @@ void Rounds::Tell(RoundMoment moment, const Round& round) const {
 Status Rounds::TooMany() const {
   return {StatusCode::kExhausted,
           "more than " + std::to_string(options_.open_rounds_max) +
-              " pieces wait for other ranks on shard " + std::to_string(parts_.view.self()) +
+              " pieces wait for other ranks on shard " + std::to_string(facts_.view.self()) +
               "; begin fewer operations before the other ranks do, or raise "
               "BYTEPS_PARTITION_BYTES"};
 }
 
-Status Rounds::Open(Piece& piece, ProcessSet& set, const wire::DataHeader& header, Time now) {
+Status Rounds::Open(Piece& piece, ProcessSet& set, const wire::DataHeader& header) {
   if (open_count_ >= options_.open_rounds_max + options_.failing_rounds_max) return TooMany();
   if (spare_.empty()) spare_.push_back(std::make_unique<Round>());
   piece.round = std::move(spare_.back());
   spare_.pop_back();
-  piece.round->Begin(++begun_, header, set, parts_.members.size());
+  piece.round->Begin(++begun_, header, set, facts_.members.size());
   set.BeginRound();
   ++open_count_;
-  parts_.wants.Add(header.ref, now);
+  wants_.Add(header.ref);
   Tell(RoundMoment::kBegun, *piece.round);
   // The round fails on every rank, with a reason. If the shard only cut the sender off, the sender
   // would reconnect and push the same piece.
@@ -60,10 +60,10 @@ void Rounds::Drop(Piece& piece) {
   if (piece.round == nullptr) return;
   ProcessSet& set = piece.round->set();
   piece.round->End();
-  parts_.sets.EndRound(set);
+  facts_.sets.EndRound(set);
   spare_.push_back(std::move(piece.round));
   --open_count_;
-  parts_.wants.ForgetEnded();
+  wants_.ForgetEnded();
 }
 
 // The pushes themselves are right, so their senders keep their connections. A verdict that a member
@@ -76,21 +76,21 @@ Status Rounds::CheckCodec(const Round& round) const {
   std::string what = " has no codec " + std::to_string(round.codec());
   if (codec != nullptr) what += std::string(" for ") + NameOf(round.dtype());
   return {StatusCode::kInvalidArgument,
-          "the server of shard " + std::to_string(parts_.view.self()) + what +
+          "the server of shard " + std::to_string(facts_.view.self()) + what +
               ", which the workers use: start all servers with the codecs of the workers, or "
               "give the tensor another codec"};
 }
 
 bool Rounds::MayEndInError(const Piece& piece) const {
   return options_.rules->ErrorMayFollow(piece.verdict) &&
-         options_.rules->NobodyHoldsASum(parts_.attendance, piece.since);
+         options_.rules->NobodyHoldsASum(facts_.attendance, piece.since);
 }
 
 void Rounds::DecideIfPossible(Piece& piece) {
   if (piece.round == nullptr) return;
   bool may_be_whole = !piece.round->LacksAPart();
-  if (may_be_whole && options_.rules->IsComplete(parts_.attendance, piece)) return Decide(piece);
-  std::optional<Status> error = parts_.attendance.ErrorOf(piece);
+  if (may_be_whole && options_.rules->IsComplete(facts_.attendance, piece)) return Decide(piece);
+  std::optional<Status> error = facts_.attendance.ErrorOf(piece);
   if (error.has_value() && MayEndInError(piece)) DecideError(piece, *error);
 }
 
@@ -98,28 +98,28 @@ void Rounds::Decide(Piece& piece) {
   const Round& round = *piece.round;
   // The member that began the round is gone, and no other member takes part.
   if (round.order_of_arrival().empty()) return Drop(piece);
-  std::optional<Status> nobody_brings = parts_.attendance.NobodyBrings(piece);
+  std::optional<Status> nobody_brings = facts_.attendance.NobodyBrings(piece);
   if (nobody_brings.has_value()) return DecideError(piece, *nobody_brings);
   Status known = CheckCodec(round);
   if (!known.ok()) return DecideError(piece, known);
   Tell(RoundMoment::kComplete, round);
   bool average = round.combine() == Combine::kAverage;
-  uint32_t divisor = average ? parts_.attendance.DivisorOf(piece) : 1;
-  Result<Combiner::Combined> combined = parts_.combiner.Combine(round, divisor);
+  uint32_t divisor = average ? facts_.attendance.DivisorOf(piece) : 1;
+  Result<Combiner::Combined> combined = combiner_.Combine(round, divisor);
   if (!combined.ok()) return DecideError(piece, combined.status());
   Tell(RoundMoment::kSummed, round);
   // The receipt is nearly always the same object. Counting its references would cost time.
   Receipt part;
-  bool whole = parts_.attendance.IsWholeSet(round);
-  if (!whole) part = parts_.attendance.ReceiptOf(round);
-  piece.verdict.SetBytes(TermsOf(round), whole ? round.set().all() : part, parts_.members,
+  bool whole = facts_.attendance.IsWholeSet(round);
+  if (!whole) part = facts_.attendance.ReceiptOf(round);
+  piece.verdict.SetBytes(TermsOf(round), whole ? round.set().all() : part, facts_.members,
                          std::move(combined.value().buffer), combined.value().bytes);
   End(piece);
 }
 
 void Rounds::DecideError(Piece& piece, const Status& why) {
-  piece.verdict.AddError(TermsOf(*piece.round), parts_.attendance.ConcernedBy(piece),
-                         parts_.members, why);
+  piece.verdict.AddError(TermsOf(*piece.round), facts_.attendance.ConcernedBy(piece),
+                         facts_.members, why);
   End(piece);
 }
 
@@ -149,11 +149,11 @@ void Rounds::Forget(Piece& piece) {
 void Rounds::Answer(Piece& piece, const wire::PieceRef& ref, Slot slot,
                     const Contribution& pushed) {
   Verdict& verdict = piece.verdict;
-  if (verdict.IsError()) return parts_.answers.SendError(piece, ref, slot, pushed.priority);
+  if (verdict.IsError()) return answers_.SendError(piece, ref, slot, pushed.priority);
   // Another member brought this verdict. No correct worker wants bytes that are not in it.
   if (pushed.want_bytes > 0 && !IsThere(verdict, pushed)) return;
   if (pushed.idle) return verdict.NeedIdle().Add(ref, slot, pushed.priority);
-  parts_.answers.Send(piece, ref, slot, {pushed.want_offset, pushed.want_bytes, pushed.priority});
+  answers_.Send(piece, ref, slot, {pushed.want_offset, pushed.want_bytes, pushed.priority});
 }
 
 // Answers every member that has pushed the round. REQUIRES: the verdict covers the round.
@@ -161,7 +161,7 @@ void Rounds::AnswerAll(Piece& piece) {
   const Round& round = *piece.round;
   const std::vector<Contribution>& contributions = round.contributions();
   for (Slot slot = 0; slot < contributions.size(); ++slot) {
-    if (!contributions[slot].arrived || !parts_.members.IsServed(slot)) continue;
+    if (!contributions[slot].arrived || !facts_.members.IsServed(slot)) continue;
     Answer(piece, round.ref(), slot, contributions[slot]);
   }
   IdleMembers* idle = piece.verdict.idle();
@@ -177,9 +177,9 @@ void Rounds::AnswerAll(Piece& piece) {
 void Rounds::AnswerIdleIfDue(Piece& piece) {
   const Verdict& verdict = piece.verdict;
   if (verdict.idle() == nullptr) return;
-  for (Slot slot = 0; slot < parts_.members.size(); ++slot) {
+  for (Slot slot = 0; slot < facts_.members.size(); ++slot) {
     bool settled = verdict.IsHeldBy(slot) || verdict.idle()->IsSettled(slot);
-    if (verdict.Needs(slot, parts_.members) && !settled) return;
+    if (verdict.Needs(slot, facts_.members) && !settled) return;
   }
   AnswerIdleNow(piece);
 }
@@ -188,26 +188,26 @@ void Rounds::AnswerIdleNow(Piece& piece) {
   if (piece.verdict.idle() == nullptr) return;
   std::unique_ptr<IdleMembers> idle = piece.verdict.TakeIdle();
   for (Slot slot : idle->waiting()) {
-    bool here = slot < parts_.members.size() && parts_.members.IsServed(slot);
-    if (here) parts_.answers.Send(piece, idle->ref(), slot, {0, 0, idle->priority()});
+    bool here = slot < facts_.members.size() && facts_.members.IsServed(slot);
+    if (here) answers_.Send(piece, idle->ref(), slot, {0, 0, idle->priority()});
   }
 }
 
 void Rounds::BecomeStable(Piece& piece) {
   piece.verdict.BecomeStable();
-  parts_.answers.NoteStable(now_);
+  answers_.NoteStable();
 }
 
 void Rounds::NoteHolder(Piece& piece, Slot slot, uint64_t round) {
   if (round < piece.verdict.round()) {
     piece.verdict.AddErrorHolder(slot, round);
-    return parts_.answers.NoteStable(now_);
+    return answers_.NoteStable();
   }
-  if (piece.verdict.AddHolder(slot, parts_.members)) Settle(piece);
+  if (piece.verdict.AddHolder(slot, facts_.members)) Settle(piece);
 }
 
 void Rounds::Recount(Piece& piece) {
-  piece.verdict.Recount(parts_.members);
+  piece.verdict.Recount(facts_.members);
   Settle(piece);
 }
 
@@ -223,7 +223,7 @@ void Rounds::NoteStable(Piece& piece, uint64_t round) {
   bool was_stable = piece.verdict.stable();
   piece.verdict.SetStable(round);
   if (was_stable) return;
-  parts_.answers.NoteStable(now_);
+  answers_.NoteStable();
   DecideIfPossible(piece);
 }
 

@@ -12,13 +12,10 @@
 #include <vector>
 
 #include "src/base/status.h"
-#include "src/base/time.h"
 #include "src/protocol/shard/answers.h"
 #include "src/protocol/shard/shard_options.h"
-#include "src/protocol/shard/state/attendance.h"
 #include "src/protocol/shard/state/combiner.h"
-#include "src/protocol/shard/state/piece_table.h"
-#include "src/protocol/shard/state/process_sets.h"
+#include "src/protocol/shard/state/shard_facts.h"
 #include "src/protocol/shard/wants.h"
 
 namespace byteps::protocol {
@@ -26,25 +23,17 @@ namespace byteps::protocol {
 // One thread at a time; steady state allocates nothing.
 class Rounds {
  public:
-  // The objects that this class works with. All of them must outlive this object.
-  struct Parts {
-    const ShardView& view;
-    const Members& members;
-    const Attendance& attendance;
-    ProcessSets& sets;
-    Combiner& combiner;
-    Answers& answers;
-    Wants& wants;
-  };
-  Rounds(const Parts& parts, const ShardOptions& options) : parts_(parts), options_(options) {}
+  // All arguments must outlive this object.
+  Rounds(ShardFacts& facts, Answers& answers, Combiner& combiner, Wants& wants,
+         const ShardOptions& options)
+      : facts_(facts), answers_(answers), combiner_(combiner), wants_(wants), options_(options) {}
 
-  void SetTime(Time now) { now_ = now; }
   size_t open_count() const { return open_count_; }
 
   // Opens a round with its first push. If too many rounds are open, this round ends in an error as
   // soon as it may. kExhausted: too many rounds wait for that, too. REQUIRES: the piece has no
   // round.
-  Status Open(Piece& piece, ProcessSet& set, const wire::DataHeader& header, Time now);
+  Status Open(Piece& piece, ProcessSet& set, const wire::DataHeader& header);
   // Ends the round without a verdict, if there is one.
   void Drop(Piece& piece);
   // Ends the round, because another owner has decided it or a later one. Answers every member that
@@ -64,9 +53,6 @@ class Rounds {
   // Answers `slot`, which pushed `ref`, at once, or when the members that want bytes have them.
   // REQUIRES: the piece's verdict covers `ref`.
   void Answer(Piece& piece, const wire::PieceRef& ref, Slot slot, const Contribution& pushed);
-  // Notes that a later verdict replaces one that some members were not known to hold. Answers may
-  // have become stable by this, which is news to members that still keep the older verdict.
-  void NotePassed() { parts_.answers.NoteStable(now_); }
 
   // The next four make the verdict stable if every member that needs it holds it now. Then they
   // also decide an error that has waited for this.
@@ -95,12 +81,14 @@ class Rounds {
   void AnswerIdleNow(Piece& piece);
   void BecomeStable(Piece& piece);
 
-  const Parts parts_;
-  const ShardOptions options_;
+  ShardFacts& facts_;
+  Answers& answers_;
+  Combiner& combiner_;
+  Wants& wants_;
+  const ShardOptions& options_;
   std::vector<std::unique_ptr<Round>> spare_;
   size_t open_count_ = 0;
   uint64_t begun_ = 0;
-  Time now_{};
 };
 
 }  // namespace byteps::protocol

@@ -99,7 +99,7 @@ TEST(RoundsTest, OneTooManyFailsAndTwiceTooManyAreRefused) {
   EXPECT_FALSE(room.pieces.Find({1, 0, 1})->round->failure().has_value());
   EXPECT_EQ(room.Open({2, 0, 1}, 1).round->failure()->code(), StatusCode::kExhausted);
   Piece& third = room.pieces.At({3, 0, 1}, 0, 1);
-  Status refused = room.rounds.Open(third, *room.sets.For(0, 0), PushOf({3, 0, 1}, 1), kStart);
+  Status refused = room.rounds.Open(third, *room.sets.For(0, 0), PushOf({3, 0, 1}, 1));
   EXPECT_EQ(refused.code(), StatusCode::kExhausted);
   EXPECT_EQ(third.round, nullptr);
 }

@@ -27,7 +27,7 @@ class SaidTest : public testing::Test {
     Incoming incoming;
     incoming.header = header;
     incoming.payload_bytes = text.size();
-    Status placed = contributions.Place(from, incoming, kStart);
+    Status placed = contributions.Place(from, incoming);
     fate = incoming.fate;
     if (!placed.ok()) return placed;
     Fill(incoming, text);
@@ -48,7 +48,7 @@ class SaidTest : public testing::Test {
   Status Abort(Slot from, wire::DataHeader header, const std::string& why,
                StatusCode code = StatusCode::kDeadlineExceeded) {
     header.status = code;
-    return contributions.TakeAbort(from, header, why, kStart);
+    return contributions.TakeAbort(from, header, why);
   }
   static void Fill(Incoming& incoming, const std::string& text) {
     auto bytes = std::as_bytes(std::span(text));

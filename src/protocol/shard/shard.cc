@@ -9,47 +9,31 @@ namespace byteps::protocol {
 
 Shard::Shard(const ShardOptions& options, BufferPool& pool, Arithmetic& arithmetic,
              ShardDriver& driver)
-    : options_(options),
-      pool_(pool),
-      arithmetic_(arithmetic),
-      view_(*options.rules),
-      sets_(members_),
-      attendance_(members_, view_),
-      answers_({pool, arithmetic, driver, view_, members_, sets_, pieces_}, options.stable_after),
-      combiner_(pool, arithmetic, *options.codecs, members_),
-      wants_({options.want_after, options.want_again_after}, pieces_, attendance_, driver),
-      rounds_({view_, members_, attendance_, sets_, combiner_, answers_, wants_}, options),
-      review_({view_, attendance_, pieces_, answers_, rounds_}),
-      contributions_(
-          {pool, *options.rules, view_, members_, attendance_, sets_, pieces_, answers_, rounds_}),
-      told_({pool, arithmetic, *options.rules, view_, members_, pieces_, answers_, rounds_},
+    : state_(options, pool, arithmetic, driver),
+      review_({state_.facts.view, state_.facts.attendance, state_.facts.pieces, state_.answers,
+               state_.rounds}),
+      contributions_({pool, *options.rules, state_.facts.view, state_.facts.members,
+                      state_.facts.attendance, state_.facts.sets, state_.facts.pieces,
+                      state_.answers, state_.rounds}),
+      told_({pool, arithmetic, *options.rules, state_.facts.view, state_.facts.members,
+             state_.facts.pieces, state_.answers, state_.rounds},
             options.piece_bytes_max),
-      reports_({view_, members_, pieces_, answers_, rounds_, told_}),
-      postponed_(options, view_, members_) {}
+      reports_({state_.facts.view, state_.facts.members, state_.facts.pieces, state_.answers,
+                state_.rounds, told_}),
+      postponed_(options, state_.facts.view, state_.facts.members) {}
 
-void Shard::SetTime(Time now) {
-  now_ = std::max(now_, now);
-  rounds_.SetTime(now_);
-}
+void Shard::SetTime(Time now) { state_.facts.now = std::max(state_.facts.now, now); }
 
 void Shard::OnView(const wire::View& view, ShardId self) {
-  uint64_t old_epoch = view_.epoch();
-  bool begins = view_.Set(view, self);
-  std::vector<Slot> gone = members_.SetView(view, begins);
-  if (begins) {
-    pieces_.Clear();
-    rounds_.Clear();
-    wants_.Clear();
-  }
-  sets_.OnView(begins);
-  answers_.SetSlots(members_.size(), begins);
-  intake_.SetSlots(members_.size(), begins);
+  ShardState::ViewChange change = state_.SetView(view, self);
+  const Members& members = state_.facts.members;
+  intake_.SetSlots(members.size(), change.begins);
   postponed_.OnView();
-  for (Slot slot : gone) {
-    if (options_.rules->IsCutOff(false)) OnLost(slot);
+  for (Slot slot : change.gone) {
+    if (state_.options.rules->IsCutOff(false)) OnLost(slot);
   }
-  if (!begins) review_.OnView(old_epoch, now_);
-  for (Slot slot = 0; slot < members_.size(); ++slot) Replay(slot);
+  if (!change.begins) review_.OnView(change.old_epoch);
+  for (Slot slot = 0; slot < members.size(); ++slot) Replay(slot);
   review_.ReviewRetired();
 }
 
@@ -57,13 +41,14 @@ Status Shard::CheckSender(Slot from, const wire::DataHeader& header) const {
   auto wrong = [](const std::string& what) {
     return Status(StatusCode::kProtocol, "push refused: " + what);
   };
-  if (from >= members_.size() || options_.rules->IsCutOff(members_.IsPresent(from))) {
-    return wrong(members_.NameOf(from) + " is not in the view");
+  const Members& members = state_.facts.members;
+  if (from >= members.size() || state_.options.rules->IsCutOff(members.IsPresent(from))) {
+    return wrong(members.NameOf(from) + " is not in the view");
   }
   if (intake_.IsReceiving(from)) return wrong("a push began inside another one");
-  if (header.piece_bytes > options_.piece_bytes_max) return wrong("the piece is too large");
+  if (header.piece_bytes > state_.options.piece_bytes_max) return wrong("the piece is too large");
   if (header.ref.round == 0) return wrong("rounds count from 1");
-  if (!view_.IsShard(header.home)) return wrong("its home is no shard of the view");
+  if (!state_.facts.view.IsShard(header.home)) return wrong("its home is no shard of the view");
   return Status::Ok();
 }
 
@@ -77,7 +62,7 @@ Result<ByteSpan> Shard::OnDataHeader(Slot from, wire::FrameKind kind,
   incoming.header = header;
   incoming.payload_bytes = payload_bytes;
   if (postponed_.MustWait(from, header.epoch)) {
-    checked = postponed_.AddData(from, kind, incoming, pool_);
+    checked = postponed_.AddData(from, kind, incoming, state_.pool);
   } else {
     reports_.TakeAck(from, header.count);
     checked = Place(from, kind, incoming);
@@ -88,7 +73,7 @@ Result<ByteSpan> Shard::OnDataHeader(Slot from, wire::FrameKind kind,
 
 Status Shard::Place(Slot from, wire::FrameKind kind, Incoming& incoming) {
   bool verdict = kind == wire::FrameKind::kVerdict;
-  return verdict ? told_.Place(from, incoming) : contributions_.Place(from, incoming, now_);
+  return verdict ? told_.Place(from, incoming) : contributions_.Place(from, incoming);
 }
 
 void Shard::OnPayload(Slot from) {
@@ -110,14 +95,15 @@ void Shard::TakeData(Slot from, const Incoming& incoming) {
 }
 
 void Shard::OnLost(Slot from) {
-  if (from >= members_.size()) return;
-  members_.ForgetConnection(from);
-  answers_.ForgetConnection(from);
+  ShardFacts& facts = state_.facts;
+  if (from >= facts.members.size()) return;
+  facts.members.ForgetConnection(from);
+  state_.answers.ForgetConnection(from);
   postponed_.ForgetConnection(from);
-  sets_.ForgetConnection(from);
+  facts.sets.ForgetConnection(from);
   if (!intake_.IsReceiving(from)) return;
   const Incoming& incoming = intake_.End(from);
-  Piece* piece = pieces_.FindOpen(incoming.header.ref);
+  Piece* piece = facts.pieces.FindOpen(incoming.header.ref);
   bool open = piece != nullptr && incoming.fate == Fate::kContribution &&
               piece->round->serial() == incoming.round_serial;
   if (open) piece->round->DropBegun(from);
@@ -143,7 +129,7 @@ Status Shard::TakePostponed(Slot from, const PostponedFrame& postponed) {
   incoming.payload_bytes = data->payload.size();
   Status placed = Place(from, data->kind, incoming);
   if (!placed.ok()) return placed;
-  arithmetic_.Copy(incoming.place.data(), data->payload.data(), incoming.place.size());
+  state_.arithmetic.Copy(incoming.place.data(), data->payload.data(), incoming.place.size());
   TakeData(from, incoming);
   return Status::Ok();
 }
@@ -158,7 +144,7 @@ Status Shard::OnFrame(Slot from, wire::Frame frame, Time now) {
   }
   const auto* ack = std::get_if<wire::Ack>(&frame);
   if (ack != nullptr) SetTime(now);
-  if (from >= members_.size()) return Status::Ok();
+  if (from >= state_.facts.members.size()) return Status::Ok();
   // An ack also counts answers that the member did not take, because their piece has moved in a
   // view that is not here yet. So the news waits for that view, in which the piece no longer
   // belongs to this shard.
@@ -166,7 +152,7 @@ Status Shard::OnFrame(Slot from, wire::Frame frame, Time now) {
     postponed_.Add(from, std::move(frame));
     return postponed_.Check(from);
   }
-  if (ack != nullptr) members_.NoteEpoch(from, ack->epoch);
+  if (ack != nullptr) state_.facts.members.NoteEpoch(from, ack->epoch);
   Status taken = Take(from, frame);
   if (std::holds_alternative<wire::Resync>(frame)) review_.ReviewRetired();
   return taken;
@@ -176,7 +162,7 @@ Status Shard::OnFrame(Slot from, wire::Frame frame, Time now) {
 struct Shard::Taker {
   Status operator()(const wire::Abort& abort) const {
     shard.reports_.TakeAck(from, abort.push.count);
-    return shard.contributions_.TakeAbort(from, abort.push, abort.why, shard.now_);
+    return shard.contributions_.TakeAbort(from, abort.push, abort.why);
   }
   Status operator()(const wire::Have& have) const {
     shard.reports_.TakeHave(from, have.epoch, have.pieces);
@@ -191,7 +177,7 @@ struct Shard::Taker {
     return Status::Ok();
   }
   Status operator()(const wire::ProcessSet& set) const {
-    return shard.sets_.Tell(from, set.number, set.bitmap);
+    return shard.state_.facts.sets.Tell(from, set.number, set.bitmap);
   }
   Status operator()(const wire::Joined& joined) const {
     shard.reports_.TakeJoined(from, joined.number, joined.bitmap);
@@ -210,16 +196,16 @@ Status Shard::Take(Slot from, const wire::Frame& frame) {
 }
 
 std::optional<Time> Shard::NextTick() {
-  std::optional<Time> next = wants_.NextTick();
-  if (!answers_.due().has_value()) return next;
-  return next.has_value() ? std::min(*next, *answers_.due()) : answers_.due();
+  std::optional<Time> next = state_.wants.NextTick();
+  if (!state_.answers.due().has_value()) return next;
+  return next.has_value() ? std::min(*next, *state_.answers.due()) : state_.answers.due();
 }
 
 void Shard::OnTick(Time now) {
   SetTime(now);
   review_.ReviewRetired();  // a verdict that becomes stable here is news, which is due now
-  answers_.Tick(now);
-  wants_.Tick(now);
+  state_.answers.Tick(now);
+  state_.wants.Tick(now);
 }
 
 }  // namespace byteps::protocol

@@ -10,11 +10,11 @@
 // knows no tensors' names, shapes or users. To a shard a member is a contributor: one process, or
 // several processes that one speaks for.
 //
-// This class puts the parts together. It decides which frame goes to which part, and which frame
-// must wait. The parts know the members (members.h, process_sets.h, attendance.h), and the state of
-// a piece (piece_table.h, round.h, verdict.h). They end a round (rounds.h, combiner.h), and drop it
-// (piece_review.h). They handle what leaves (answers.h, wants.h) and what comes in
-// (contributions.h, told_verdicts.h, member_reports.h, intake.h, postponed_frames.h).
+// This class owns the state (shard_state.h): what the shard knows of the view, the members and the
+// pieces (shard_facts.h), and the parts that end rounds (rounds.h) and send (answers.h, wants.h).
+// The class decides which frame goes to which part, and which frame must wait. Other parts handle
+// what comes in (contributions.h, told_verdicts.h, member_reports.h, intake.h, postponed_frames.h),
+// and look at the pieces again after a view (piece_review.h).
 #pragma once
 
 #include <cstdint>
@@ -31,6 +31,7 @@
 #include "src/protocol/shard/postponed_frames.h"
 #include "src/protocol/shard/shard_driver.h"
 #include "src/protocol/shard/shard_options.h"
+#include "src/protocol/shard/shard_state.h"
 #include "src/protocol/shard/told_verdicts.h"
 
 namespace byteps::protocol {
@@ -82,9 +83,9 @@ class Shard {
 
   // open_rounds counts the pieces with a round in progress, unstable_verdicts the pieces with a
   // verdict that a member may still lack.
-  size_t open_rounds() const { return rounds_.open_count(); }
-  size_t unstable_verdicts() const { return pieces_.unstable_count(); }
-  size_t process_sets() const { return sets_.size(); }
+  size_t open_rounds() const { return state_.rounds.open_count(); }
+  size_t unstable_verdicts() const { return state_.facts.pieces.unstable_count(); }
+  size_t process_sets() const { return state_.facts.sets.size(); }
 
  private:
   struct Taker;
@@ -96,26 +97,13 @@ class Shard {
   void Replay(Slot from);
   Status TakePostponed(Slot from, const PostponedFrame& frame);
 
-  const ShardOptions options_;
-  BufferPool& pool_;
-  Arithmetic& arithmetic_;
-  // Each part uses the parts above it.
-  ShardView view_;
-  Members members_;
-  ProcessSets sets_;
-  PieceTable pieces_;
-  Attendance attendance_;
-  Answers answers_;
-  Combiner combiner_;
-  Wants wants_;
-  Rounds rounds_;
+  ShardState state_;
   PieceReview review_;
   Contributions contributions_;
   ToldVerdicts told_;
   MemberReports reports_;
   Intake intake_;
   PostponedFrames postponed_;
-  Time now_{};  // the time that the last call named
 };
 
 }  // namespace byteps::protocol

@@ -84,7 +84,9 @@ void ToldVerdicts::SetVerdict(Piece& piece, const ToldVerdict& told) {
   const Receipt& everybody = parts_.members.everybody();
   if (receipt == nullptr || *receipt == *everybody) receipt = everybody;
   Verdict& verdict = piece.verdict;
-  if (!verdict.stable()) parts_.rounds.NotePassed();
+  // A later verdict replaces one that some members were not known to hold. Answers may have become
+  // stable by this, which is news to members that still keep the older verdict.
+  if (!verdict.stable()) parts_.answers.NoteStable();
   if (told.IsError()) return verdict.SetErrors(terms, receipt, parts_.members, told.errors());
   if (told.IsEmpty()) return verdict.SetEmpty(terms, receipt, parts_.members);
   verdict.SetBytes(terms, receipt, parts_.members,

@@ -5,7 +5,7 @@
 namespace byteps::protocol {
 
 void Wants::ForgetEnded(Waiting& waiting) {
-  while (!waiting.empty() && pieces_.FindOpen(waiting.front().first) == nullptr) {
+  while (!waiting.empty() && facts_.pieces.FindOpen(waiting.front().first) == nullptr) {
     waiting.pop_front();
   }
 }
@@ -33,17 +33,17 @@ void Wants::Collect(Waiting& waiting, Duration after, Time now) {
   while (!waiting.empty() && waiting.front().second + after <= now) {
     wire::PieceRef ref = waiting.front().first;
     waiting.pop_front();
-    const Piece* piece = pieces_.FindOpen(ref);
+    const Piece* piece = facts_.pieces.FindOpen(ref);
     if (piece == nullptr) continue;
     asked_.push_back({ref, now});
-    for (Slot slot = 0; slot < attendance_.members().size(); ++slot) {
-      if (attendance_.IsWaitedFor(*piece, slot)) wanted_[slot].push_back(ref);
+    for (Slot slot = 0; slot < facts_.members.size(); ++slot) {
+      if (facts_.attendance.IsWaitedFor(*piece, slot)) wanted_[slot].push_back(ref);
     }
   }
 }
 
 void Wants::Tick(Time now) {
-  wanted_.resize(attendance_.members().size());
+  wanted_.resize(facts_.members.size());
   for (auto& wanted : wanted_) wanted.clear();
   Collect(asked_, times_.again_after, now);
   Collect(waiting_, times_.after, now);

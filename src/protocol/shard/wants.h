@@ -10,8 +10,7 @@
 #include "src/base/ring_queue.h"
 #include "src/base/time.h"
 #include "src/protocol/shard/shard_driver.h"
-#include "src/protocol/shard/state/attendance.h"
-#include "src/protocol/shard/state/piece_table.h"
+#include "src/protocol/shard/state/shard_facts.h"
 
 namespace byteps::protocol {
 
@@ -23,11 +22,11 @@ class Wants {
     Duration again_after;  // time until it asks again: a want may have met no connection
   };
   // All arguments must outlive this object.
-  Wants(const Times& times, PieceTable& pieces, const Attendance& attendance, ShardDriver& driver)
-      : times_(times), pieces_(pieces), attendance_(attendance), driver_(driver) {}
+  Wants(const Times& times, ShardFacts& facts, ShardDriver& driver)
+      : times_(times), facts_(facts), driver_(driver) {}
 
   // Notes that a round was opened.
-  void Add(const wire::PieceRef& ref, Time now) { waiting_.push_back({ref, now}); }
+  void Add(const wire::PieceRef& ref) { waiting_.push_back({ref, facts_.now}); }
   // Forgets the rounds at the front that have ended, because a round has ended.
   void ForgetEnded();
   // Forgets everything, because a generation begins.
@@ -44,8 +43,7 @@ class Wants {
   void Collect(Waiting& waiting, Duration after, Time now);
 
   const Times times_;
-  PieceTable& pieces_;
-  const Attendance& attendance_;
+  ShardFacts& facts_;
   ShardDriver& driver_;
   // The rounds that were not asked for yet, by age, and the rounds that were, by the time of
   // asking. Some may have ended.

@@ -25,8 +25,9 @@ TEST(WantsTest, TheOldestRoundIsDueFirstAndEachIsAskedForAtItsTime) {
   Room room;
   for (TensorId tensor : {7u, 8u}) room.Open({tensor, 0, 1}, 1);
   room.wants.Clear();
-  room.wants.Add({7, 0, 1}, kStart);
-  room.wants.Add({8, 0, 1}, kStart + milliseconds(5));
+  room.wants.Add({7, 0, 1});
+  room.state.facts.now += milliseconds(5);
+  room.wants.Add({8, 0, 1});
   room.wants.Tick(kStart + milliseconds(9));
   EXPECT_TRUE(room.driver.wants.empty());
   room.wants.Tick(kStart + milliseconds(10));

@@ -27,7 +27,7 @@ TEST_F(ContributionsTest, OfAForgottenTensorNothingCounts) {
   EXPECT_TRUE(Push(0, Header(1), "\x01").ok());
   EXPECT_EQ(fate, Fate::kDropped);
   EXPECT_TRUE(Abort(1, Header(1), "too late").ok());
-  reports.TakeHave(0, 2, {{{7, 0, 3}, 0}});
+  TakeHave(room.state, 0, 2, {{{7, 0, 3}, 0}});
   EXPECT_EQ(room.pieces.Find({7, 0, 1}), nullptr);
   EXPECT_TRUE(room.driver.answers.empty());
 }
@@ -36,14 +36,14 @@ TEST_F(ContributionsTest, AnErrorWaitsForResyncAndNamesWhoIsMissing) {
   EXPECT_TRUE(Push(0, Header(1), "\x01").ok());
   EXPECT_TRUE(Abort(0, Header(1), "too late").ok());
   EXPECT_TRUE(room.driver.answers.empty());
-  for (Slot slot : {0u, 1u, 2u}) reports.TakeResync(slot, 2);
+  for (Slot slot : {0u, 1u, 2u}) TakeResync(room.state, slot, 2);
   ASSERT_EQ(room.driver.answers.size(), 1u);
   EXPECT_EQ(ErrorIn(room.driver.answers[0]).message(),
             "too late; the tensor has no part of rank 1, 2");
 }
 
 TEST_F(ContributionsTest, AnAbortOpensTheRoundAndIsAnswered) {
-  for (Slot slot : {0u, 1u, 2u}) reports.TakeResync(slot, 2);
+  for (Slot slot : {0u, 1u, 2u}) TakeResync(room.state, slot, 2);
   EXPECT_TRUE(Abort(1, Header(1), "too late").ok());
   ASSERT_EQ(room.Answered(), (std::vector<Slot>{1}));
   EXPECT_EQ(ErrorIn(room.driver.answers[0]).message(),
@@ -60,7 +60,7 @@ TEST_F(ContributionsTest, AnAbortOpensTheRoundAndIsAnswered) {
 }
 
 TEST_F(ContributionsTest, AnAbortSaysWhichErrorItAsksFor) {
-  for (Slot slot : {0u, 1u, 2u}) reports.TakeResync(slot, 2);
+  for (Slot slot : {0u, 1u, 2u}) TakeResync(room.state, slot, 2);
   EXPECT_TRUE(Abort(1, Header(1), "the root has joined", StatusCode::kInvalidArgument).ok());
   ASSERT_EQ(room.Answered(), (std::vector<Slot>{1}));
   Status error = ErrorIn(room.driver.answers[0]);
@@ -75,7 +75,7 @@ TEST_F(ContributionsTest, WhoHasAbortedInsteadOfPushingIsInNoSum) {
   EXPECT_TRUE(Push(1, Header(1), "\x01").ok());
   EXPECT_EQ(fate, Fate::kRepeat) << "it has decided otherwise";
   EXPECT_TRUE(room.driver.answers.empty());
-  for (Slot slot : {0u, 1u, 2u}) reports.TakeResync(slot, 2);
+  for (Slot slot : {0u, 1u, 2u}) TakeResync(room.state, slot, 2);
   EXPECT_EQ(room.Answered(), (std::vector<Slot>{0, 1, 2}));
   EXPECT_TRUE(piece().verdict.IsError());
 }
@@ -218,10 +218,10 @@ TEST_F(ContributionsTest, APayloadWhoseRoundIsAnotherNowIsForgotten) {
   Incoming incoming;
   incoming.header = Header(1);
   incoming.payload_bytes = 1;
-  ASSERT_TRUE(contributions.Place(0, incoming).ok());
+  ASSERT_TRUE(PlacePush(room.state, 0, incoming).ok());
   room.rounds.Drop(*room.pieces.Find({7, 0, 1}));
   EXPECT_TRUE(Push(1, Header(1), "\x01").ok());
-  contributions.Take(0, incoming);
+  TakePush(room.state, 0, incoming);
   EXPECT_FALSE(piece().round->HasArrived(0)) << "it pushes again";
 }
 
@@ -229,9 +229,9 @@ TEST_F(ContributionsTest, APayloadOfARoundThatIsDecidedMeanwhileIsAnswered) {
   Incoming incoming;
   incoming.header = Header(1);
   incoming.payload_bytes = 1;
-  ASSERT_TRUE(contributions.Place(0, incoming).ok());
+  ASSERT_TRUE(PlacePush(room.state, 0, incoming).ok());
   EXPECT_TRUE(Tell(1, Header(1), "\x09").ok());
-  contributions.Take(0, incoming);
+  TakePush(room.state, 0, incoming);
   EXPECT_EQ(room.Answered(), (std::vector<Slot>{1, 0}));
   EXPECT_EQ(room.driver.answers.back().bytes, "\x09");
 }

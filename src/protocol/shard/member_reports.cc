@@ -1,41 +1,45 @@
 #include "src/protocol/shard/member_reports.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "src/protocol/shard/told_verdicts.h"
 
 namespace byteps::protocol {
 
-void MemberReports::TakeAck(Slot from, uint64_t number) {
-  number = std::min(number, parts_.answers.sent(from));
-  while (std::optional<Answered> answered = parts_.answers.NextAcknowledged(from, number)) {
-    Piece* piece = parts_.pieces.Find(answered->ref);
+void TakeAck(ShardState& state, Slot from, uint64_t number) {
+  number = std::min(number, state.answers.sent(from));
+  while (std::optional<Answered> answered = state.answers.NextAcknowledged(from, number)) {
+    Piece* piece = state.facts.pieces.Find(answered->ref);
     bool current = piece != nullptr && piece->verdict.Covers(answered->ref.round) &&
                    piece->since == answered->since;
     if (!current || piece->verdict.stable()) continue;
-    parts_.rounds.NoteHolder(*piece, from, answered->ref.round);
+    state.rounds.NoteHolder(*piece, from, answered->ref.round);
   }
 }
 
-void MemberReports::TakeHave(Slot from, uint64_t epoch,
-                             const std::vector<wire::HeldPiece>& pieces) {
+void TakeHave(ShardState& state, Slot from, uint64_t epoch,
+              const std::vector<wire::HeldPiece>& pieces) {
   for (const wire::HeldPiece& held : pieces) {
-    if (!parts_.view.IsShard(held.home)) continue;
-    std::optional<uint64_t> since = parts_.view.Counts(held.ref, held.home, epoch);
-    if (since.has_value()) parts_.told.TakeHave(from, held, *since);
+    if (!state.facts.view.IsShard(held.home)) continue;
+    std::optional<uint64_t> since = state.facts.view.Counts(held.ref, held.home, epoch);
+    if (since.has_value()) TakeHeldPiece(state, from, held, *since);
   }
 }
 
-void MemberReports::TakeResync(Slot from, uint64_t epoch) {
-  parts_.members.NoteResync(from, epoch);
-  parts_.pieces.ForEach([&](Piece& piece) { parts_.rounds.DecideIfPossible(piece); });
+void TakeResync(ShardState& state, Slot from, uint64_t epoch) {
+  state.facts.members.NoteResync(from, epoch);
+  state.facts.pieces.ForEach([&](Piece& piece) { state.rounds.DecideIfPossible(piece); });
 }
 
-void MemberReports::TakeJoined(Slot from, uint64_t number, ConstByteSpan bitmap) {
+void TakeJoined(ShardState& state, Slot from, uint64_t number, ConstByteSpan bitmap) {
   RankSet ranks = RankSet::FromBitmap(bitmap);
   if (ranks.empty() && !bitmap.empty()) return;  // none of these ranks has joined
-  parts_.members.NoteJoin(from, number, std::move(ranks));
-  parts_.pieces.ForEach([&](Piece& piece) {
-    if (!piece.verdict.stable()) parts_.rounds.Recount(piece);
-    parts_.rounds.DecideIfPossible(piece);
+  state.facts.members.NoteJoin(from, number, std::move(ranks));
+  state.facts.pieces.ForEach([&](Piece& piece) {
+    if (!piece.verdict.stable()) state.rounds.Recount(piece);
+    state.rounds.DecideIfPossible(piece);
   });
 }
 

@@ -10,7 +10,6 @@ namespace {
 class PieceReviewTest : public testing::Test {
  protected:
   Room room;
-  PieceReview review{{room.view, room.attendance, room.pieces, room.answers, room.rounds}};
 };
 
 TEST_F(PieceReviewTest, WhatIsCompleteWithoutThoseWhoWentIsDecided) {
@@ -19,7 +18,7 @@ TEST_F(PieceReviewTest, WhatIsCompleteWithoutThoseWhoWentIsDecided) {
   wire::View view = ViewFor(3, 1);
   Lose(view, 2);
   room.SetView(view);
-  review.OnView(1);
+  ReviewPieces(room.state, 1);
   ASSERT_EQ(room.driver.answers.size(), 2u);
   EXPECT_EQ(room.driver.answers[0].bytes, "\x02");
 }
@@ -36,7 +35,7 @@ TEST_F(PieceReviewTest, ASumIsBetterThanTheErrorThatWasAskedFor) {
   wire::View view = ViewFor(3, 1);
   Lose(view, 2);  // it lacked the first sum, and its part of the second
   room.SetView(view);
-  review.OnView(1);
+  ReviewPieces(room.state, 1);
   EXPECT_EQ(room.driver.answers.back().bytes, "\x04");
   EXPECT_FALSE(piece.verdict.IsError());
 }
@@ -47,21 +46,21 @@ TEST_F(PieceReviewTest, PiecesOfOthersAreDropped) {
   view.servers[0].since = 5;  // away and back
   room.Open({7, 0, 1}, 1);
   room.SetView(view);
-  review.OnView(1);
+  ReviewPieces(room.state, 1);
   EXPECT_EQ(room.pieces.Find({7, 0, 1}), nullptr);
   EXPECT_EQ(room.rounds.open_count(), 0u);
 }
 
 TEST_F(PieceReviewTest, TensorsThatNobodyKnowsAreDropped) {
   for (TensorId tensor : {6u, 7u, 8u}) room.Open({tensor, 0, 1}, 1);
-  review.OnStillKnown({7, 9, {8}});
+  DropUnknown(room.state, {7, 9, {8}});
   EXPECT_EQ(room.pieces.Find({7, 0, 1}), nullptr);
   EXPECT_EQ(room.rounds.open_count(), 2u);
 }
 
 TEST_F(PieceReviewTest, WhatNobodyKnowsIsNoBurdenToWhoHoldsIt) {
   room.Decide(7);
-  review.OnStillKnown({7, 8, {}});
+  DropUnknown(room.state, {7, 8, {}});
   EXPECT_EQ(room.pieces.Find({7, 0, 1}), nullptr);
   ASSERT_TRUE(room.answers.due().has_value()) << "they hear that it is stable";
 }
@@ -70,8 +69,8 @@ TEST_F(PieceReviewTest, OfAForgottenTensorNothingIsLeft) {
   for (TensorId tensor : {7u, 8u}) room.Open({tensor, 0, 1}, 1);
   Piece& retired = room.Decide(9);
   EXPECT_FALSE(retired.verdict.stable());
-  review.Retire({9}, 5);
-  review.OnForgotten({7, 9});
+  RetireTensors(room.state, {9}, 5);
+  ForgetTensors(room.state, {7, 9});
   for (TensorId tensor : {7u, 9u}) {
     EXPECT_EQ(room.pieces.Find({tensor, 0, 1}), nullptr);
     EXPECT_TRUE(room.pieces.IsForgotten(tensor));
@@ -89,7 +88,7 @@ TEST_F(PieceReviewTest, OfARetiredTensorOnlyTheRoundsFromThereOnAreDropped) {
     room.Open({7, piece, wire::RoundOf(piece + 4, 0)}, 1);
   }
   room.Open({8, 0, wire::RoundOf(9, 0)}, 1);
-  review.Retire({7}, 5);
+  RetireTensors(room.state, {7}, 5);
   EXPECT_TRUE(room.pieces.IsRetired(7));
   EXPECT_FALSE(room.pieces.IsRetired(8));
   EXPECT_NE(room.pieces.FindOpen({7, 0, wire::RoundOf(4, 0)}), nullptr);
@@ -100,12 +99,12 @@ TEST_F(PieceReviewTest, OfARetiredTensorOnlyTheRoundsFromThereOnAreDropped) {
 TEST_F(PieceReviewTest, AVerdictOfARetiredTensorIsKeptUntilAllHaveIt) {
   Piece& piece = room.Decide(7);
   for (Slot slot : {0u, 1u, 2u}) room.members.NoteResync(slot, 1);
-  review.Retire({7}, 5);
+  RetireTensors(room.state, {7}, 5);
   for (Slot slot : {0u, 1u}) room.rounds.NoteHolder(piece, slot);
-  review.ReviewRetired();
+  ReviewRetired(room.state);
   ASSERT_EQ(room.pieces.Find({7, 0, 1}), &piece) << "its answer is on its way to member 2";
   room.rounds.NoteHolder(piece, 2);
-  review.ReviewRetired();
+  ReviewRetired(room.state);
   EXPECT_EQ(room.pieces.Find({7, 0, 1}), nullptr);
 }
 
@@ -118,12 +117,12 @@ TEST_F(PieceReviewTest, AVerdictOfTheRoundThatFailsIsNotKept) {
     room.answers.ForgetConnection(slot);
     room.members.ForgetConnection(slot);
   }
-  review.Retire({7}, 0);
+  RetireTensors(room.state, {7}, 0);
   room.members.NoteResync(1, 1);
-  review.ReviewRetired();
+  ReviewRetired(room.state);
   EXPECT_NE(room.pieces.Find({7, 0, 1}), nullptr) << "member 2 has not said all";
   room.members.NoteResync(2, 1);
-  review.ReviewRetired();
+  ReviewRetired(room.state);
   EXPECT_EQ(room.pieces.Find({7, 0, 1}), nullptr);
 }
 

@@ -1,4 +1,4 @@
-// A shard's parts up to the reports, for tests of the classes that take what members say.
+// A shard's state, for tests of the functions that take what members say.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,28 +27,28 @@ class SaidTest : public testing::Test {
     Incoming incoming;
     incoming.header = header;
     incoming.payload_bytes = text.size();
-    Status placed = contributions.Place(from, incoming);
+    Status placed = PlacePush(room.state, from, incoming);
     fate = incoming.fate;
     if (!placed.ok()) return placed;
     Fill(incoming, text);
-    contributions.Take(from, incoming);
+    TakePush(room.state, from, incoming);
     return placed;
   }
   Status Tell(Slot from, wire::DataHeader header, const std::string& text) {
     Incoming incoming;
     incoming.header = header;
     incoming.payload_bytes = text.size();
-    Status placed = told.Place(from, incoming);
+    Status placed = PlaceToldVerdict(room.state, from, incoming);
     fate = incoming.fate;
     if (!placed.ok()) return placed;
     Fill(incoming, text);
-    told.Take(from, incoming);
+    TakeToldVerdict(room.state, from, incoming);
     return placed;
   }
   Status Abort(Slot from, wire::DataHeader header, const std::string& why,
                StatusCode code = StatusCode::kDeadlineExceeded) {
     header.status = code;
-    return contributions.TakeAbort(from, header, why);
+    return TakeAbort(room.state, from, header, why);
   }
   static void Fill(Incoming& incoming, const std::string& text) {
     auto bytes = std::as_bytes(std::span(text));
@@ -61,14 +61,7 @@ class SaidTest : public testing::Test {
   }
   const Piece& piece() { return *room.pieces.Find({7, 0, 1}); }
 
-  Room room{SinceTwo()};
-  const ShardRules& rules = ShardRules::Default();
-  Contributions contributions{{room.pool, rules, room.view, room.members, room.attendance,
-                               room.sets, room.pieces, room.answers, room.rounds}};
-  ToldVerdicts told{{room.pool, room.arithmetic, rules, room.view, room.members, room.pieces,
-                     room.answers, room.rounds},
-                    4096};
-  MemberReports reports{{room.view, room.members, room.pieces, room.answers, room.rounds, told}};
+  Room room{SinceTwo(), ShardOptions{.piece_bytes_max = 4096}};
   Fate fate = Fate::kDropped;
 };
 

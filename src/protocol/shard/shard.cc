@@ -4,22 +4,16 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/protocol/shard/contributions.h"
+#include "src/protocol/shard/member_reports.h"
+#include "src/protocol/shard/piece_review.h"
+#include "src/protocol/shard/told_verdicts.h"
 
 namespace byteps::protocol {
 
 Shard::Shard(const ShardOptions& options, BufferPool& pool, Arithmetic& arithmetic,
              ShardDriver& driver)
     : state_(options, pool, arithmetic, driver),
-      review_({state_.facts.view, state_.facts.attendance, state_.facts.pieces, state_.answers,
-               state_.rounds}),
-      contributions_({pool, *options.rules, state_.facts.view, state_.facts.members,
-                      state_.facts.attendance, state_.facts.sets, state_.facts.pieces,
-                      state_.answers, state_.rounds}),
-      told_({pool, arithmetic, *options.rules, state_.facts.view, state_.facts.members,
-             state_.facts.pieces, state_.answers, state_.rounds},
-            options.piece_bytes_max),
-      reports_({state_.facts.view, state_.facts.members, state_.facts.pieces, state_.answers,
-                state_.rounds, told_}),
       postponed_(options, state_.facts.view, state_.facts.members) {}
 
 void Shard::SetTime(Time now) { state_.facts.now = std::max(state_.facts.now, now); }
@@ -32,9 +26,9 @@ void Shard::OnView(const wire::View& view, ShardId self) {
   for (Slot slot : change.gone) {
     if (state_.options.rules->IsCutOff(false)) OnLost(slot);
   }
-  if (!change.begins) review_.OnView(change.old_epoch);
+  if (!change.begins) ReviewPieces(state_, change.old_epoch);
   for (Slot slot = 0; slot < members.size(); ++slot) Replay(slot);
-  review_.ReviewRetired();
+  ReviewRetired(state_);
 }
 
 Status Shard::CheckSender(Slot from, const wire::DataHeader& header) const {
@@ -64,7 +58,7 @@ Result<ByteSpan> Shard::OnDataHeader(Slot from, wire::FrameKind kind,
   if (postponed_.MustWait(from, header.epoch)) {
     checked = postponed_.AddData(from, kind, incoming, state_.pool);
   } else {
-    reports_.TakeAck(from, header.count);
+    TakeAck(state_, from, header.count);
     checked = Place(from, kind, incoming);
   }
   if (!checked.ok()) return checked;
@@ -73,7 +67,7 @@ Result<ByteSpan> Shard::OnDataHeader(Slot from, wire::FrameKind kind,
 
 Status Shard::Place(Slot from, wire::FrameKind kind, Incoming& incoming) {
   bool verdict = kind == wire::FrameKind::kVerdict;
-  return verdict ? told_.Place(from, incoming) : contributions_.Place(from, incoming);
+  return verdict ? PlaceToldVerdict(state_, from, incoming) : PlacePush(state_, from, incoming);
 }
 
 void Shard::OnPayload(Slot from) {
@@ -86,12 +80,12 @@ void Shard::OnPayload(Slot from) {
     postponed_.CompleteLast(from);
     Replay(from);  // its view may have come while the payload did
   }
-  review_.ReviewRetired();
+  ReviewRetired(state_);
 }
 
 void Shard::TakeData(Slot from, const Incoming& incoming) {
-  if (incoming.fate == Fate::kVerdict) return told_.Take(from, incoming);
-  contributions_.Take(from, incoming);
+  if (incoming.fate == Fate::kVerdict) return TakeToldVerdict(state_, from, incoming);
+  TakePush(state_, from, incoming);
 }
 
 void Shard::OnLost(Slot from) {
@@ -110,6 +104,14 @@ void Shard::OnLost(Slot from) {
   intake_.Forget(from);
 }
 
+void Shard::Retire(const std::vector<TensorId>& tensors, uint64_t use) {
+  RetireTensors(state_, tensors, use);
+}
+
+void Shard::OnForgotten(const std::vector<TensorId>& tensors) { ForgetTensors(state_, tensors); }
+
+void Shard::OnStillKnown(const wire::StillKnown& known) { DropUnknown(state_, known); }
+
 // ---- Frames that wait for a view.
 
 // A message that a correct worker never sends is dropped here. A view change cannot close the
@@ -123,7 +125,7 @@ void Shard::Replay(Slot from) {
 Status Shard::TakePostponed(Slot from, const PostponedFrame& postponed) {
   const auto* data = std::get_if<wire::DataFrame>(&postponed.frame);
   if (data == nullptr) return Take(from, std::get<wire::Frame>(postponed.frame));
-  reports_.TakeAck(from, data->header.count);
+  TakeAck(state_, from, data->header.count);
   Incoming incoming;
   incoming.header = data->header;
   incoming.payload_bytes = data->payload.size();
@@ -154,45 +156,45 @@ Status Shard::OnFrame(Slot from, wire::Frame frame, Time now) {
   }
   if (ack != nullptr) state_.facts.members.NoteEpoch(from, ack->epoch);
   Status taken = Take(from, frame);
-  if (std::holds_alternative<wire::Resync>(frame)) review_.ReviewRetired();
+  if (std::holds_alternative<wire::Resync>(frame)) ReviewRetired(state_);
   return taken;
 }
 
 // The view of the frame is here.
 struct Shard::Taker {
   Status operator()(const wire::Abort& abort) const {
-    shard.reports_.TakeAck(from, abort.push.count);
-    return shard.contributions_.TakeAbort(from, abort.push, abort.why);
+    TakeAck(state, from, abort.push.count);
+    return TakeAbort(state, from, abort.push, abort.why);
   }
   Status operator()(const wire::Have& have) const {
-    shard.reports_.TakeHave(from, have.epoch, have.pieces);
+    TakeHave(state, from, have.epoch, have.pieces);
     return Status::Ok();
   }
   Status operator()(const wire::Resync& resync) const {
-    shard.reports_.TakeResync(from, resync.epoch);
+    TakeResync(state, from, resync.epoch);
     return Status::Ok();
   }
   Status operator()(const wire::Ack& ack) const {
-    shard.reports_.TakeAck(from, ack.count);
+    TakeAck(state, from, ack.count);
     return Status::Ok();
   }
   Status operator()(const wire::ProcessSet& set) const {
-    return shard.state_.facts.sets.Tell(from, set.number, set.bitmap);
+    return state.facts.sets.Tell(from, set.number, set.bitmap);
   }
   Status operator()(const wire::Joined& joined) const {
-    shard.reports_.TakeJoined(from, joined.number, joined.bitmap);
+    TakeJoined(state, from, joined.number, joined.bitmap);
     return Status::Ok();
   }
   Status operator()(const wire::Want&) const { return ForWorkers(); }
   Status operator()(const wire::Stable&) const { return ForWorkers(); }
   static Status ForWorkers() { return {StatusCode::kProtocol, "a frame for workers"}; }
 
-  Shard& shard;
+  ShardState& state;
   const Slot from;
 };
 
 Status Shard::Take(Slot from, const wire::Frame& frame) {
-  return std::visit(Taker{*this, from}, frame);
+  return std::visit(Taker{state_, from}, frame);
 }
 
 std::optional<Time> Shard::NextTick() {
@@ -203,7 +205,7 @@ std::optional<Time> Shard::NextTick() {
 
 void Shard::OnTick(Time now) {
   SetTime(now);
-  review_.ReviewRetired();  // a verdict that becomes stable here is news, which is due now
+  ReviewRetired(state_);  // a verdict that becomes stable here is news, which is due now
   state_.answers.Tick(now);
   state_.wants.Tick(now);
 }

@@ -12,9 +12,9 @@
 //
 // This class owns the state (shard_state.h): what the shard knows of the view, the members and the
 // pieces (shard_facts.h), and the parts that end rounds (rounds.h) and send (answers.h, wants.h).
-// The class decides which frame goes to which part, and which frame must wait. Other parts handle
-// what comes in (contributions.h, told_verdicts.h, member_reports.h, intake.h, postponed_frames.h),
-// and look at the pieces again after a view (piece_review.h).
+// The class decides which frame must wait (postponed_frames.h), and which function over the state
+// takes a frame: those of contributions.h, told_verdicts.h and member_reports.h. The functions of
+// piece_review.h look at the pieces again after a view.
 #pragma once
 
 #include <cstdint>
@@ -25,14 +25,11 @@
 #include "src/base/status.h"
 #include "src/base/time.h"
 #include "src/protocol/arithmetic.h"
-#include "src/protocol/shard/contributions.h"
-#include "src/protocol/shard/member_reports.h"
-#include "src/protocol/shard/piece_review.h"
+#include "src/protocol/shard/intake.h"
 #include "src/protocol/shard/postponed_frames.h"
 #include "src/protocol/shard/shard_driver.h"
 #include "src/protocol/shard/shard_options.h"
 #include "src/protocol/shard/shard_state.h"
-#include "src/protocol/shard/told_verdicts.h"
 
 namespace byteps::protocol {
 
@@ -69,12 +66,12 @@ class Shard {
   void OnLost(Slot from);
   // Drops the rounds of this use of the tensors, because the ranks disagree in this use about their
   // name. Late pushes for these rounds are ignored. Earlier rounds end as always.
-  void Retire(const std::vector<TensorId>& tensors, uint64_t use) { review_.Retire(tensors, use); }
+  void Retire(const std::vector<TensorId>& tensors, uint64_t use);
   // Forgets these tensors. All ranks have let go of them, and push nothing for them any more.
-  void OnForgotten(const std::vector<TensorId>& tensors) { review_.OnForgotten(tensors); }
+  void OnForgotten(const std::vector<TensorId>& tensors);
   // Drops everything about the tensors in the range that no member knows. No member is left that
   // could push them.
-  void OnStillKnown(const wire::StillKnown& known) { review_.OnStillKnown(known); }
+  void OnStillKnown(const wire::StillKnown& known);
 
   // Asks for missing contributions, and tells of stability. REQUIRES: now >= NextTick().
   void OnTick(Time now);
@@ -98,10 +95,6 @@ class Shard {
   Status TakePostponed(Slot from, const PostponedFrame& frame);
 
   ShardState state_;
-  PieceReview review_;
-  Contributions contributions_;
-  ToldVerdicts told_;
-  MemberReports reports_;
   Intake intake_;
   PostponedFrames postponed_;
 };

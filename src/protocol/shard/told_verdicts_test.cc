@@ -79,19 +79,16 @@ TEST_F(ToldVerdictsTest, WhoToldAnEarlierVerdictHearsThatAllHaveIt) {
 
 TEST_F(ToldVerdictsTest, OfAPieceThatNobodyElseOwnedNobodyCanHoldMore) {
   Room first(ViewFor(3, 1));
-  ToldVerdicts always_mine{{first.pool, first.arithmetic, rules, first.view, first.members,
-                            first.pieces, first.answers, first.rounds},
-                           4096};
   Incoming incoming;
   incoming.header = PushOf({7, 0, 1}, 1);
   incoming.payload_bytes = 1;
-  Status placed = always_mine.Place(2, incoming);
+  Status placed = PlaceToldVerdict(first.state, 2, incoming);
   EXPECT_EQ(placed.code(), StatusCode::kProtocol);
   EXPECT_NE(placed.message().find("worker 2 tells the verdict of round 1, which nobody"),
             std::string::npos)
       << placed.message();
   first.pieces.Forget({7});
-  EXPECT_TRUE(always_mine.Place(2, incoming).ok()) << "it is late, and wrong no more";
+  EXPECT_TRUE(PlaceToldVerdict(first.state, 2, incoming).ok()) << "it is late, and wrong no more";
   EXPECT_EQ(incoming.fate, Fate::kDropped);
   EXPECT_EQ(first.pieces.Find({7, 0, 1}), nullptr);
 }
@@ -112,11 +109,11 @@ TEST_F(ToldVerdictsTest, APayloadThatComesAfterItsPieceHasGoneIsForgotten) {
   Incoming incoming;
   incoming.header = Header(1);
   incoming.payload_bytes = 1;
-  ASSERT_TRUE(told.Place(0, incoming).ok());
+  ASSERT_TRUE(PlaceToldVerdict(room.state, 0, incoming).ok());
   wire::View view = SinceTwo();
   view.epoch = view.servers[0].since = 5;  // away and back
   room.SetView(view);
-  told.Take(0, incoming);
+  TakeToldVerdict(room.state, 0, incoming);
   EXPECT_EQ(room.pieces.Find({7, 0, 1}), nullptr);
   EXPECT_TRUE(room.driver.answers.empty());
 }

@@ -62,9 +62,10 @@ def stands_still(process: int) -> bool | None:
 def lengthen(shared: np.ndarray, carrier: int, name: str, piece_bytes: int) -> None:
     """Start a sum, and tell the carrier that a gigabyte of its piece is pushed.
 
-    The carrier has stopped itself before it has begun the sum: of what the ranks say of a sum, the
-    word that comes first counts.
+    The carrier stands still before it has begun the sum: of what the ranks say of a sum, the word
+    that comes first counts.
     """
+    os.kill(carrier, signal.SIGSTOP)
     wait_for("the carrier has not stopped", lambda: stands_still(carrier))
     try:
         handle = bps.allreduce_async(torch.ones(piece_bytes // 4), name=name)
@@ -94,18 +95,21 @@ def step_until_an_error(rank: int) -> None:
 
 def main() -> None:
     """Step until an error, and say that this process has lived to tell."""
+    continued = threading.Event()
+    signal.signal(signal.SIGCONT, lambda *_: continued.set())
     bps.init()
     rank = bps.rank()
     carrier = int(bps.allgather(torch.tensor([os.getpid()]), name="processes")[0])
     over = threading.Event()
-    if rank == 0 and sys.argv[1] == "length":
-        os.kill(os.getpid(), signal.SIGSTOP)
     try:
         if rank == 1 and sys.argv[1] == "length":
             lengthen(rings(bps.local_size()), carrier, "lengthened", 400)
         elif rank == 1:
             arguments = (over, rings(bps.local_size()), int(sys.argv[1]))
             threading.Thread(target=corrupt, args=arguments, daemon=True).start()
+        if rank == 0 and sys.argv[1] == "length":
+            # Rank 1 stops this process when it has heard whom to stop, which this process brings.
+            assert continued.wait(60), "rank 1 has not stopped and continued this process"
         step_until_an_error(rank)
         how = "no error"
     except Exception as error:

@@ -1,6 +1,8 @@
 """Two workers as actors of a Ray cluster that ends with this program; each runs meeting.py.
 
-Other tests may have a Ray cluster on this machine: "local" starts another one.
+Other tests may have a Ray cluster on this machine: "local" starts another one. Its processes are none
+of the job's, and some end up to a minute after this program: the token of the job, by which a test
+knows its processes, is for the actors alone.
 """
 
 from __future__ import annotations
@@ -13,8 +15,9 @@ from pathlib import Path
 import ray
 
 JOBS = Path(__file__).resolve().parent
-sys.path.insert(0, str(JOBS.parents[2] / "examples"))
+sys.path[:0] = [str(JOBS.parents[2] / "examples"), str(JOBS.parent)]
 
+from processes import TOKEN_VARIABLE  # noqa: E402
 from ray_workers import variables_of  # noqa: E402
 
 
@@ -29,7 +32,8 @@ class Worker:
         runpy.run_path(program, run_name="__main__")
 
 
-ray.init("local", num_cpus=2, include_dashboard=False)
+token = {TOKEN_VARIABLE: os.environ.pop(TOKEN_VARIABLE)}
+ray.init("local", num_cpus=2, include_dashboard=False, runtime_env={"env_vars": token})
 ranks = variables_of([("here", "127.0.0.1", 29500)] * 2)
 program = str(JOBS / "meeting.py")
 workers = [Worker.remote() for _ in ranks]

@@ -21,14 +21,14 @@ readonly SANITIZER_OPTIONS=allocator_may_return_null=1
 
 LANE_LOGS=()
 
-# run_ctest FLAVOUR TEXT [CTEST ARGUMENT...]: more at a time than there are cores, as most of the
-# longest tests wait more than they compute.
+# run_ctest FLAVOUR TEXT [CTEST ARGUMENT...]: more at a time than there are cores, as the longest
+# tests, those of whole jobs, wait three quarters of their time.
 run_ctest() {
   local flavour=$1 text=$2
   shift 2
   LANE_LOGS+=("$LOGS/ctest-$flavour.log")
   step "$text" "ctest-$flavour" ctest --test-dir "$(flavour_dir "$flavour")" \
-    -j "$((2 * $(jobs_count)))" -V --no-tests=error "$@"
+    -j "$((3 * $(jobs_count)))" -V --no-tests=error "$@"
 }
 
 # run_pytest TEXT LOG PYTHON [ARGUMENT...]: the report in XML has the whole name of each skipped

@@ -1,8 +1,8 @@
 """Two workers as actors of a Ray cluster that ends with this program; each runs meeting.py.
 
-Other tests may have a Ray cluster on this machine: "local" starts another one. Its processes are none
-of the job's, and some end up to a minute after this program: the token of the job, by which a test
-knows its processes, is for the actors alone.
+Other tests may have a Ray cluster on this machine: "local" starts another one. Its processes are
+none of the job's, and some end up to a minute after this program. So the token of the job, by which
+a test knows its processes, is for the actors alone.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def test_under_ddp_a_loss_is_told_once_by_each_survivor(environment) -> None:
 @pytest.mark.parametrize("way", ["threads", "group", "futures"])
 def test_a_process_ends_in_order_while_something_waits(environment, way) -> None:
     """Threads of the user, a group of several types, a future: nothing aborts the process."""
-    # An end with a store of torch takes ten seconds, in which nobody computes.
+    # An end with torch.distributed takes a second of the processor, the others a tenth of that.
     ends = 20 if way != "futures" or FULL else 4
     program = [sys.executable, str(JOBS / "daemon_waits.py"), way, str(ends)]
     command = [sys.executable, "-m", "byteps.cli", "run", "-np", "2", *program]

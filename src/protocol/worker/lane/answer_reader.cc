@@ -11,10 +11,10 @@ void AnswerReader::Reset(ShardId shard) {
   links_[shard] = std::move(fresh);
 }
 
-Result<ByteSpan> AnswerReader::Assign(ShardId from, Answer& answer,
-                                      std::vector<std::byte>& scratch) {
+Result<ByteSpan> AnswerReader::Assign(ShardId from, Answer& answer, std::vector<std::byte>& scratch,
+                                      Target& target) {
   answer.landing = Landing::kNowhere;
-  Result<Place> place = target_.PlaceFor(from, answer.header, answer.payload_bytes);
+  Result<Place> place = target.PlaceFor(from, answer.header, answer.payload_bytes);
   if (!place.ok()) return place.status();
   answer.landing = place->landing;
   switch (answer.landing) {
@@ -30,29 +30,29 @@ Result<ByteSpan> AnswerReader::Assign(ShardId from, Answer& answer,
 }
 
 Result<ByteSpan> AnswerReader::OnHeader(ShardId from, const wire::DataHeader& header,
-                                        size_t payload_bytes, uint64_t epoch) {
+                                        size_t payload_bytes, uint64_t epoch, Target& target) {
   Link& link = links_[from];
   link.receiving = true;
   link.postpones = header.epoch > epoch || !link.postponed.empty();
   link.incoming.header = header;
   link.incoming.payload_bytes = payload_bytes;
-  if (!link.postpones) return Assign(from, link.incoming, link.scratch);
+  if (!link.postpones) return Assign(from, link.incoming, link.scratch, target);
   link.postponed.push_back({header, pool_.Take(payload_bytes), payload_bytes});
   return ByteSpan(link.postponed.back().payload.data(), payload_bytes);
 }
 
-void AnswerReader::OnPayload(ShardId from, uint64_t epoch, Time now) {
+void AnswerReader::OnPayload(ShardId from, uint64_t epoch, Time now, Target& target) {
   Link& link = links_[from];
   link.receiving = false;
   if (link.postpones) {
     link.postponed.back().complete = true;
-    return TakePostponed(from, epoch, now);  // its view may be here by now
+    return TakePostponed(from, epoch, now, target);  // its view may be here by now
   }
-  target_.Take(from, link.incoming, now);
+  target.Take(from, link.incoming, now);
   links_[from].incoming.staged = BufferRef();
 }
 
-void AnswerReader::TakePostponed(ShardId from, uint64_t epoch, Time now) {
+void AnswerReader::TakePostponed(ShardId from, uint64_t epoch, Time now, Target& target) {
   std::deque<Postponed>& postponed = links_[from].postponed;
   while (!postponed.empty() && postponed.front().complete &&
          postponed.front().header.epoch <= epoch) {
@@ -61,10 +61,10 @@ void AnswerReader::TakePostponed(ShardId from, uint64_t epoch, Time now) {
     Answer answer;
     answer.header = next.header;
     answer.payload_bytes = next.payload_bytes;
-    Result<ByteSpan> place = Assign(from, answer, links_[from].scratch);
+    Result<ByteSpan> place = Assign(from, answer, links_[from].scratch, target);
     if (!place.ok()) continue;
     arithmetic_.Copy(place.value().data(), next.payload.data(), next.payload_bytes);
-    target_.Take(from, answer, now);
+    target.Take(from, answer, now);
   }
 }
 

@@ -1,6 +1,6 @@
 // Receives the answers on a lane's connections. It gives each answer's payload a place, postpones
 // answers of a view that is not here yet, and drops answers that are not wanted any more. The
-// target decides what an answer means. One thread at a time.
+// target of a call decides what an answer means. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +46,7 @@ class AnswerReader {
     virtual void Take(ShardId from, const Answer& answer, Time now) = 0;
   };
 
-  AnswerReader(BufferPool& pool, Arithmetic& arithmetic, Target& target)
-      : pool_(pool), arithmetic_(arithmetic), target_(target) {}
+  AnswerReader(BufferPool& pool, Arithmetic& arithmetic) : pool_(pool), arithmetic_(arithmetic) {}
 
   void Begin(size_t shards) { links_ = std::vector<Link>(shards); }
   // Drops what was received on the connection, because it is gone, or another one takes its place.
@@ -56,11 +55,11 @@ class AnswerReader {
   // Returns where the payload goes; the place is valid until OnPayload of the same shard. An answer
   // of a later view than `epoch` waits, and so do all answers behind it.
   Result<ByteSpan> OnHeader(ShardId from, const wire::DataHeader& header, size_t payload_bytes,
-                            uint64_t epoch);
-  void OnPayload(ShardId from, uint64_t epoch, Time now);
+                            uint64_t epoch, Target& target);
+  void OnPayload(ShardId from, uint64_t epoch, Time now, Target& target);
   // Takes the answers that waited for a view, because the view is here. Drops an answer that a
   // correct shard never gives; the operation then waits for its owner like any other.
-  void TakePostponed(ShardId from, uint64_t epoch, Time now);
+  void TakePostponed(ShardId from, uint64_t epoch, Time now, Target& target);
 
   // Ignores from now on an answer about this piece whose payload is coming into its place. Returns
   // true if there was one: nothing may be put into that place any more.
@@ -80,11 +79,11 @@ class AnswerReader {
     std::vector<std::byte> scratch;
     std::deque<Postponed> postponed;
   };
-  Result<ByteSpan> Assign(ShardId from, Answer& answer, std::vector<std::byte>& scratch);
+  Result<ByteSpan> Assign(ShardId from, Answer& answer, std::vector<std::byte>& scratch,
+                          Target& target);
 
   BufferPool& pool_;
   Arithmetic& arithmetic_;
-  Target& target_;
   std::vector<Link> links_;  // by shard
 };
 

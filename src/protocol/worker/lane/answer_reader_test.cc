@@ -45,11 +45,11 @@ class AnswerReaderTest : public testing::Test {
     wire::DataHeader header;
     header.ref = {tensor, 0, 256};
     header.epoch = epoch;
-    Result<ByteSpan> bytes = reader.OnHeader(from, header, 4, now);
+    Result<ByteSpan> bytes = reader.OnHeader(from, header, 4, now, target);
     if (bytes.ok()) std::ranges::fill(bytes.value(), std::byte{'x'});
     return bytes;
   }
-  void Payload(ShardId from = 0) { reader.OnPayload(from, now, Time()); }
+  void Payload(ShardId from = 0) { reader.OnPayload(from, now, Time(), target); }
   void Place(Landing landing) { target.place = {landing, ByteSpan(memory, 4)}; }
 
   std::byte memory[4] = {};
@@ -57,7 +57,7 @@ class AnswerReaderTest : public testing::Test {
   BufferPool pool;
   KernelArithmetic arithmetic;
   TargetForTest target;
-  AnswerReader reader{pool, arithmetic, target};
+  AnswerReader reader{pool, arithmetic};
 };
 
 TEST_F(AnswerReaderTest, APayloadLandsWhereItsTargetWantsIt) {
@@ -93,7 +93,7 @@ TEST_F(AnswerReaderTest, AnswersOfALaterViewWaitForItAndSoDoThoseBehindThem) {
   Payload(1);
   ASSERT_EQ(target.taken.size(), 1U) << "another connection";
   now = 4;
-  reader.TakePostponed(0, now, Time());
+  reader.TakePostponed(0, now, Time(), target);
   EXPECT_EQ(target.asked, (std::vector<TensorId>{9, 7, 8}));
   EXPECT_EQ(memory[0], std::byte{'x'});
   EXPECT_EQ(pool.bytes_in_use(), 0U);
@@ -103,7 +103,7 @@ TEST_F(AnswerReaderTest, ItsViewMayComeWhileThePayloadDoes) {
   Place(Landing::kInPlace);
   ASSERT_TRUE(Header(7, 4).ok());
   now = 4;
-  reader.TakePostponed(0, now, Time());
+  reader.TakePostponed(0, now, Time(), target);
   EXPECT_TRUE(target.taken.empty()) << "its payload is not here";
   Payload();
   EXPECT_EQ(target.taken.size(), 1U);
@@ -113,7 +113,7 @@ TEST_F(AnswerReaderTest, OfPostponedAnswersThoseThatAreWrongAreDropped) {
   ASSERT_TRUE(Header(7, 4).ok());
   Payload();
   target.says = Status(StatusCode::kProtocol, "nobody asked for it");
-  reader.TakePostponed(0, 4, Time());
+  reader.TakePostponed(0, 4, Time(), target);
   EXPECT_EQ(target.asked.size(), 1U);
   EXPECT_TRUE(target.taken.empty());
 }
@@ -145,7 +145,7 @@ TEST_F(AnswerReaderTest, ALostConnectionForgetsWhatWasComingIn) {
   ASSERT_TRUE(Header(8, 4).ok());
   reader.Reset(0);
   EXPECT_FALSE(reader.Divert(8, 0));
-  reader.TakePostponed(0, 4, Time());
+  reader.TakePostponed(0, 4, Time(), target);
   EXPECT_TRUE(target.taken.empty());
   EXPECT_EQ(pool.bytes_in_use(), 0U);
 }

@@ -24,10 +24,10 @@ struct Lane::Parts {
   Parts(const LaneOptions& options, BufferPool& pool, Arithmetic& arithmetic, LaneDriver& driver)
       : context(options, pool, arithmetic, driver),
         keeper(context),
+        reader(pool, arithmetic),
         sender(context),
         walk(context, keeper, reader, sender),
         verdicts(context, keeper, walk),
-        reader(pool, arithmetic, verdicts),
         moves(context, keeper, walk, sender) {}
 
   void On(const to_lane::View& mail);
@@ -48,10 +48,10 @@ struct Lane::Parts {
 
   LaneContext context;
   Keeper keeper;
+  AnswerReader reader;
   PieceSender sender;
   PieceWalk walk;
   Verdicts verdicts;
-  AnswerReader reader;
   LaneMoves moves;
   std::optional<uint64_t> settle;  // a question of the front without an answer
 };
@@ -109,7 +109,7 @@ void Lane::Parts::On(const to_lane::TakeOver& mail) {
     if (!context.links.IsUp(shard)) continue;
     context.links.TakePostponed(shard, context.epoch);
     verdicts.ReleaseStable(shard);
-    reader.TakePostponed(shard, context.epoch, context.now);
+    reader.TakePostponed(shard, context.epoch, context.now, verdicts);
   }
   walk.SetOut();
 }
@@ -163,11 +163,12 @@ Result<ByteSpan> Lane::OnAnswerHeader(ShardId from, const wire::DataHeader& head
   if (!context.links.IsUp(from) || header.generation != context.generation) {
     return Status(StatusCode::kProtocol, "an answer of another generation");
   }
-  return parts_->reader.OnHeader(from, header, payload_bytes, context.readable_epoch);
+  return parts_->reader.OnHeader(from, header, payload_bytes, context.readable_epoch,
+                                 parts_->verdicts);
 }
 
 void Lane::OnAnswer(ShardId from, Time now) {
-  parts_->reader.OnPayload(from, parts_->context.readable_epoch, now);
+  parts_->reader.OnPayload(from, parts_->context.readable_epoch, now, parts_->verdicts);
   parts_->TellRates();
   TellIfSettled();
 }

@@ -8,14 +8,6 @@
 namespace byteps::protocol {
 namespace {
 
-class ForgetfulTarget final : public AnswerReader::Target {
- public:
-  Result<AnswerReader::Place> PlaceFor(ShardId, const wire::DataHeader&, size_t) override {
-    return AnswerReader::Place();
-  }
-  void Take(ShardId, const AnswerReader::Answer&, Time) override {}
-};
-
 // The lane is lane 0 of two. It has shards 0 and 2 of three; each shard has its own server.
 class LaneMovesTest : public LaneForTest {
  protected:
@@ -71,8 +63,7 @@ class LaneMovesTest : public LaneForTest {
     piece.copy_bytes = 4;
   }
 
-  ForgetfulTarget target;
-  AnswerReader reader{pool, arithmetic, target};
+  AnswerReader reader{pool, arithmetic};
   std::optional<Keeper> keeper;
   std::optional<PieceSender> sender;
   std::optional<PieceWalk> walk;

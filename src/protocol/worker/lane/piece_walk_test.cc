@@ -9,8 +9,8 @@
 namespace byteps::protocol {
 namespace {
 
-// Takes every answer. The tests decide themselves what a verdict does.
-class NoTarget final : public AnswerReader::Target {
+// Takes every answer, in place. The tests decide themselves what a verdict does.
+class InPlaceTarget final : public AnswerReader::Target {
  public:
   Result<AnswerReader::Place> PlaceFor(ShardId, const wire::DataHeader&, size_t) override {
     return AnswerReader::Place{AnswerReader::Landing::kInPlace, ByteSpan(memory, 4)};
@@ -49,8 +49,7 @@ class PieceWalkTest : public LaneForTest {
     return numbers;
   }
 
-  NoTarget target;
-  AnswerReader reader{pool, arithmetic, target};
+  AnswerReader reader{pool, arithmetic};
   std::optional<Keeper> keeper;
   std::optional<PieceSender> sender;
   std::optional<PieceWalk> walk;
@@ -104,7 +103,8 @@ TEST_F(PieceWalkTest, WhatIsWithdrawnIsForgottenBeforeTheFrontIsTold) {
   walk->Begin(exchange);
   ASSERT_EQ(driver.pushes.size(), 1U);
   wire::DataHeader header = driver.pushes[0].header;
-  ASSERT_TRUE(reader.OnHeader(0, header, 4, 1).ok());
+  InPlaceTarget target;
+  ASSERT_TRUE(reader.OnHeader(0, header, 4, 1, target).ok());
   walk->Withdraw(exchange);
   EXPECT_EQ(driver.forgotten, (std::vector<const std::byte*>{memory, memory}))
       << "what leaves, and what comes in";

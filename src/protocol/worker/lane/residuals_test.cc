@@ -140,17 +140,11 @@ TEST_F(ResidualsTest, GoWithTheTensorAndWithTheGeneration) {
 class RepeatedResidualsTest : public LaneForTest {};
 
 TEST_F(RepeatedResidualsTest, CountOnceForAllAttemptsOfARound) {
-  class Unused final : public AnswerReader::Target {
-    Result<AnswerReader::Place> PlaceFor(ShardId, const wire::DataHeader&, size_t) override {
-      return AnswerReader::Place();
-    }
-    void Take(ShardId, const AnswerReader::Answer&, Time) override {}
-  } target;
   options.paths = [](const StageTools&) { return std::make_unique<CountingPaths>(); };
   exchange.atomic = true;
   LaneContext& lane = MakeContext();
   for (ShardId shard = 0; shard < homes.size(); ++shard) lane.links.OnUp(shard);
-  AnswerReader reader(pool, arithmetic, target);
+  AnswerReader reader(pool, arithmetic);
   Keeper keeper(lane);
   PieceSender sender(lane);
   PieceWalk walk(lane, keeper, reader, sender);

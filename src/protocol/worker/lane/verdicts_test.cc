@@ -57,15 +57,7 @@ class VerdictsTest : public LaneForTest {
     return {reinterpret_cast<const char*>(memory) + size_t{4} * number, 4};
   }
 
-  class Unused final : public AnswerReader::Target {
-   public:
-    Result<AnswerReader::Place> PlaceFor(ShardId, const wire::DataHeader&, size_t) override {
-      return AnswerReader::Place();
-    }
-    void Take(ShardId, const AnswerReader::Answer&, Time) override {}
-  };
-  Unused unused;
-  AnswerReader reader{pool, arithmetic, unused};
+  AnswerReader reader{pool, arithmetic};
   std::optional<Keeper> keeper;
   std::optional<PieceSender> sender;
   std::optional<PieceWalk> walk;

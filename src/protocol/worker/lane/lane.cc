@@ -6,7 +6,6 @@
 #include "src/protocol/view_parts.h"
 #include "src/protocol/worker/exchange/deal.h"
 #include "src/protocol/worker/lane/answer_reader.h"
-#include "src/protocol/worker/lane/keeper.h"
 #include "src/protocol/worker/lane/lane_context.h"
 #include "src/protocol/worker/lane/lane_moves.h"
 #include "src/protocol/worker/lane/piece_walk.h"
@@ -23,12 +22,11 @@ constexpr uint64_t kStepBytes = 100'000'000;
 struct Lane::Parts {
   Parts(const LaneOptions& options, BufferPool& pool, Arithmetic& arithmetic, LaneDriver& driver)
       : context(options, pool, arithmetic, driver),
-        keeper(context),
         reader(pool, arithmetic),
         sender(context),
-        walk(context, keeper, reader, sender),
-        verdicts(context, keeper, walk),
-        moves(context, keeper, walk, sender) {}
+        walk(context, reader, sender),
+        verdicts(context, walk),
+        moves(context, walk, sender) {}
 
   void On(const to_lane::View& mail);
   void On(const to_lane::TakeOver& mail);
@@ -47,7 +45,6 @@ struct Lane::Parts {
   void TellRates();
 
   LaneContext context;
-  Keeper keeper;
   AnswerReader reader;
   PieceSender sender;
   PieceWalk walk;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/protocol/worker/lane/kept_verdicts.h"
+
 namespace byteps::protocol {
 namespace {
 
@@ -126,7 +128,7 @@ void LaneMoves::RepeatPiece(LaneTensor& tensor, uint32_t number, bool reconnect,
   LanePiece& piece = tensor.pieces[number];
   bool present = piece.held.round == piece.round;
   if (piece.held.round != 0 && !piece.held.stable) {
-    if (lane_.rules.TellsVerdict(present, reconnect)) keeper_.Tell(tensor, number);
+    if (lane_.rules.TellsVerdict(present, reconnect)) TellVerdict(lane_, tensor, number);
   } else if (piece.held.round != 0) {
     stable.push_back({{tensor.facts.id, number, piece.held.round}, piece.home});
   }

@@ -9,7 +9,6 @@
 #include <set>
 #include <vector>
 
-#include "src/protocol/worker/lane/keeper.h"
 #include "src/protocol/worker/lane/lane_context.h"
 #include "src/protocol/worker/lane/piece_walk.h"
 
@@ -17,8 +16,8 @@ namespace byteps::protocol {
 
 class LaneMoves {
  public:
-  LaneMoves(LaneContext& lane, Keeper& keeper, PieceWalk& walk, PieceSender& sender)
-      : lane_(lane), keeper_(keeper), walk_(walk), sender_(sender) {}
+  LaneMoves(LaneContext& lane, PieceWalk& walk, PieceSender& sender)
+      : lane_(lane), walk_(walk), sender_(sender) {}
 
   // Forgets everything, because a generation begins.
   void Begin();
@@ -53,7 +52,6 @@ class LaneMoves {
   }
 
   LaneContext& lane_;
-  Keeper& keeper_;
   PieceWalk& walk_;
   PieceSender& sender_;
   std::map<uint32_t, SlotSet> process_sets_;  // ranks by the number of the set

@@ -22,10 +22,9 @@ class LaneMovesTest : public LaneForTest {
 
   void Start() {
     LaneContext& lane = MakeContext();
-    keeper.emplace(lane);
     sender.emplace(lane);
-    walk.emplace(lane, *keeper, reader, *sender);
-    moves.emplace(lane, *keeper, *walk, *sender);
+    walk.emplace(lane, reader, *sender);
+    moves.emplace(lane, *walk, *sender);
     moves->Begin();
     Connect(0);
     Connect(2);
@@ -64,7 +63,6 @@ class LaneMovesTest : public LaneForTest {
   }
 
   AnswerReader reader{pool, arithmetic};
-  std::optional<Keeper> keeper;
   std::optional<PieceSender> sender;
   std::optional<PieceWalk> walk;
   std::optional<LaneMoves> moves;

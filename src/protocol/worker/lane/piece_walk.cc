@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/protocol/worker/lane/codec_stages.h"
+#include "src/protocol/worker/lane/kept_verdicts.h"
 #include "src/protocol/worker/lane/piece_packing.h"
 
 namespace byteps::protocol {
@@ -32,9 +33,8 @@ void Leave(const LaneTensor& tensor, LanePiece& piece) {
 
 }  // namespace
 
-PieceWalk::PieceWalk(LaneContext& lane, Keeper& keeper, AnswerReader& reader, PieceSender& sender)
+PieceWalk::PieceWalk(LaneContext& lane, AnswerReader& reader, PieceSender& sender)
     : lane_(lane),
-      keeper_(keeper),
       reader_(reader),
       sender_(sender),
       paths_(MakePaths(lane)),
@@ -245,7 +245,7 @@ void PieceWalk::Withdraw(const Exchange& exchange) {
       const bool decided =
           piece.step == PieceStep::kDone || (under_way && !tensor->HasCredit(piece));
       if (under_way) Detach(*tensor, number);
-      if (decided && !piece.held.stable) keeper_.Keep(piece);
+      if (decided && !piece.held.stable) KeepVerdict(lane_, piece);
       piece.step = PieceStep::kDone;
       piece.contribution = piece.answer = PieceBytes();
       piece.failure.reset();
@@ -279,7 +279,7 @@ MovedPiece PieceWalk::LetGo(LaneTensor& tensor, uint32_t number) {
   const Exchange* exchange = nullptr;
   bool set_out = piece.step == PieceStep::kUnderWay;
   bool open = tensor.IsOpen(number);
-  if (open && piece.held.round != 0 && !piece.held.stable) keeper_.Keep(piece);
+  if (open && piece.held.round != 0 && !piece.held.stable) KeepVerdict(lane_, piece);
   if (open && piece.step != PieceStep::kDone) {
     exchange = tensor.exchange;
     if (piece.step == PieceStep::kQueued) lane_.outbox.Remove(piece.ticket);
@@ -331,7 +331,7 @@ void PieceWalk::PieceDone(LaneTensor& tensor, uint32_t number) {
 
 void PieceWalk::EndPart(LaneTensor& tensor) {
   const Exchange& exchange = *std::exchange(tensor.exchange, nullptr);
-  keeper_.KeepAll(exchange, tensor);
+  KeepVerdicts(lane_, exchange, tensor);
   lane_.driver.ToFront(tensor.part.Take(lane_.now));
 }
 

@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "src/protocol/worker/lane/answer_reader.h"
-#include "src/protocol/worker/lane/keeper.h"
 #include "src/protocol/worker/lane/lane_context.h"
 #include "src/protocol/worker/lane/piece_path.h"
 #include "src/protocol/worker/lane/piece_sender.h"
@@ -16,7 +15,7 @@ namespace byteps::protocol {
 
 class PieceWalk final {
  public:
-  PieceWalk(LaneContext& lane, Keeper& keeper, AnswerReader& reader, PieceSender& sender);
+  PieceWalk(LaneContext& lane, AnswerReader& reader, PieceSender& sender);
 
   void Begin(const Exchange& exchange);
   void Repeat(const to_lane::Repeat& repeat);
@@ -66,7 +65,6 @@ class PieceWalk final {
   void EndPart(LaneTensor& tensor);
 
   LaneContext& lane_;
-  Keeper& keeper_;
   AnswerReader& reader_;
   PieceSender& sender_;
   const std::unique_ptr<PiecePaths> paths_;

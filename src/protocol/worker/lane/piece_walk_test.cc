@@ -25,9 +25,8 @@ class PieceWalkTest : public LaneForTest {
     LaneContext& lane = MakeContext();
     for (ShardId shard = 0; shard < homes.size(); ++shard) lane.links.OnUp(shard);
     reader.Begin(homes.size());
-    keeper.emplace(lane);
     sender.emplace(lane);
-    walk.emplace(lane, *keeper, reader, *sender);
+    walk.emplace(lane, reader, *sender);
   }
 
   LaneTensor& tensor() { return *made->pieces.Find(7); }
@@ -50,7 +49,6 @@ class PieceWalkTest : public LaneForTest {
   }
 
   AnswerReader reader{pool, arithmetic};
-  std::optional<Keeper> keeper;
   std::optional<PieceSender> sender;
   std::optional<PieceWalk> walk;
 };

@@ -145,9 +145,8 @@ TEST_F(RepeatedResidualsTest, CountOnceForAllAttemptsOfARound) {
   LaneContext& lane = MakeContext();
   for (ShardId shard = 0; shard < homes.size(); ++shard) lane.links.OnUp(shard);
   AnswerReader reader(pool, arithmetic);
-  Keeper keeper(lane);
   PieceSender sender(lane);
-  PieceWalk walk(lane, keeper, reader, sender);
+  PieceWalk walk(lane, reader, sender);
   for (exchange.use = 1; exchange.use < 3; ++exchange.use) {
     driver.pushes.clear();
     walk.Begin(exchange);

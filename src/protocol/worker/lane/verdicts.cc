@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/protocol/worker/lane/kept_verdicts.h"
 #include "src/wire/error_row.h"
 
 namespace byteps::protocol {
@@ -129,7 +130,7 @@ void Verdicts::TakeVerdict(LaneTensor& tensor, ShardId from, const Answer& answe
   TakeReceipt(tensor, answer, held.receipt);
   // The verdict is stable if no other member must come to hold it.
   held.stable = header.status == StatusCode::kOk && held.receipt->IsOnly(lane_.slot);
-  held.empty = header.status == StatusCode::kOk && Keeper::IsEmpty(tensor.facts, spans);
+  held.empty = header.status == StatusCode::kOk && IsVerdictEmpty(tensor.facts, spans);
   held.codec = header.status == StatusCode::kOk ? header.codec : uint8_t{0};
   held.piece_bytes = header.piece_bytes;
   piece.copy = BufferRef();
@@ -168,7 +169,7 @@ void Verdicts::TakeBytes(LaneTensor& tensor, const Answer& answer, bool stays_un
   if (answer.staged.data() == nullptr) {
     if (error) TakeError(tensor, answer, {});
     // The copy is made now, while the bytes are still in the cache.
-    if (!piece.held.stable && stays_unstable) keeper_.Keep(piece);
+    if (!piece.held.stable && stays_unstable) KeepVerdict(lane_, piece);
     return;
   }
   const std::byte* bytes = answer.staged.data() + header.receipt;
@@ -184,7 +185,7 @@ void Verdicts::TakeBytes(LaneTensor& tensor, const Answer& answer, bool stays_un
   }
   if (piece.held.stable) return;
   if (!error && piece.spans.want.empty()) {
-    if (stays_unstable) keeper_.Keep(piece);
+    if (stays_unstable) KeepVerdict(lane_, piece);
     return;
   }
   bool whole = for_stages || error || count == piece.spans.piece_bytes;

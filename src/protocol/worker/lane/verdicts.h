@@ -3,7 +3,6 @@
 #pragma once
 
 #include "src/protocol/worker/lane/answer_reader.h"
-#include "src/protocol/worker/lane/keeper.h"
 #include "src/protocol/worker/lane/lane_context.h"
 #include "src/protocol/worker/lane/piece_walk.h"
 
@@ -11,8 +10,7 @@ namespace byteps::protocol {
 
 class Verdicts final : public AnswerReader::Target {
  public:
-  Verdicts(LaneContext& lane, Keeper& keeper, PieceWalk& walk)
-      : lane_(lane), keeper_(keeper), walk_(walk) {}
+  Verdicts(LaneContext& lane, PieceWalk& walk) : lane_(lane), walk_(walk) {}
 
   Result<AnswerReader::Place> PlaceFor(ShardId from, const wire::DataHeader& header,
                                        size_t payload_bytes) override;
@@ -36,7 +34,6 @@ class Verdicts final : public AnswerReader::Target {
   void AcknowledgeNow();
 
   LaneContext& lane_;
-  Keeper& keeper_;
   PieceWalk& walk_;
   uint64_t repeated_ = 0;  // answers that came although the piece had its verdict
 };

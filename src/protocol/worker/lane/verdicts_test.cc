@@ -17,10 +17,9 @@ class VerdictsTest : public LaneForTest {
   void Start() {
     LaneContext& lane = MakeContext();
     for (ShardId shard = 0; shard < homes.size(); ++shard) lane.links.OnUp(shard);
-    keeper.emplace(lane);
     sender.emplace(lane);
-    walk.emplace(lane, *keeper, reader, *sender);
-    verdicts.emplace(lane, *keeper, *walk);
+    walk.emplace(lane, reader, *sender);
+    verdicts.emplace(lane, *walk);
     walk->Begin(exchange);
   }
 
@@ -58,7 +57,6 @@ class VerdictsTest : public LaneForTest {
   }
 
   AnswerReader reader{pool, arithmetic};
-  std::optional<Keeper> keeper;
   std::optional<PieceSender> sender;
   std::optional<PieceWalk> walk;
   std::optional<Verdicts> verdicts;

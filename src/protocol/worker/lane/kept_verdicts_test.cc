@@ -1,4 +1,4 @@
-#include "src/protocol/worker/lane/keeper.h"
+#include "src/protocol/worker/lane/kept_verdicts.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 namespace byteps::protocol {
 namespace {
 
-class KeeperTest : public LaneForTest {
+class KeptVerdictsTest : public LaneForTest {
  protected:
   // Ends the first piece of the exchange here, with a verdict that others may lack.
   LanePiece& Hold() {
@@ -22,7 +22,6 @@ class KeeperTest : public LaneForTest {
     piece.held.stable = false;
     piece.held.piece_bytes = SpansForTest::kPieceBytes;
     piece.held.receipt = WorkersOf(view);
-    keeper.emplace(lane);
     return piece;
   }
 
@@ -31,55 +30,54 @@ class KeeperTest : public LaneForTest {
   }
 
   LaneTensor* tensor = nullptr;
-  std::optional<Keeper> keeper;
 };
 
-TEST_F(KeeperTest, AVerdictIsCopiedOutOfTheUsersMemoryOnce) {
+TEST_F(KeptVerdictsTest, AVerdictIsCopiedOutOfTheUsersMemoryOnce) {
   LanePiece& piece = Hold();
-  keeper->Keep(piece);
+  KeepVerdict(*made, piece);
   EXPECT_EQ(CopyOf(piece), "aaaa");
   memory[0] = std::byte{'z'};  // belongs to the user again
-  keeper->Keep(piece);
+  KeepVerdict(*made, piece);
   EXPECT_EQ(CopyOf(piece), "aaaa");
 }
 
-TEST_F(KeeperTest, ThereIsNothingToCopyOfAnErrorOrWithoutBytesOrEncoded) {
+TEST_F(KeptVerdictsTest, ThereIsNothingToCopyOfAnErrorOrWithoutBytesOrEncoded) {
   for (int i = 0; i < 4; ++i) {
     LanePiece& piece = Hold();
     if (i == 0) piece.held.status = StatusCode::kPeerLost;
     if (i == 1) piece.held.empty = true;
     if (i == 2) piece.held.piece_bytes = 0;
     if (i == 3) piece.held.codec = 1;  // it was kept when it came, encoded
-    keeper->Keep(piece);
+    KeepVerdict(*made, piece);
     EXPECT_FALSE(piece.copy) << i;
   }
 }
 
-TEST_F(KeeperTest, WhatIsStableOrNotDoneIsNotKept) {
+TEST_F(KeptVerdictsTest, WhatIsStableOrNotDoneIsNotKept) {
   Hold();
   tensor->pieces[0].held.stable = true;
   tensor->pieces[1].step = PieceStep::kUnderWay;
   tensor->pieces[1].held.stable = false;
   tensor->pieces[1].held.piece_bytes = 4;
-  keeper->KeepAll(exchange, *tensor);
+  KeepVerdicts(*made, exchange, *tensor);
   EXPECT_EQ(pool.bytes_in_use(), 0U);
   tensor->pieces[0].held.stable = false;
-  keeper->KeepAll(exchange, *tensor);
+  KeepVerdicts(*made, exchange, *tensor);
   EXPECT_EQ(CopyOf(tensor->pieces[0]), "aaaa");
 }
 
-TEST_F(KeeperTest, NotToKeepIsAMistakeThatLosesTheVerdict) {
+TEST_F(KeptVerdictsTest, NotToKeepIsAMistakeThatLosesTheVerdict) {
   options.rules = &LaneRulesWith(WorkerMistake::kHandOverWithoutKeeping);
   Hold();
-  keeper->KeepAll(exchange, *tensor);
+  KeepVerdicts(*made, exchange, *tensor);
   tensor->exchange = nullptr;
-  keeper->Tell(*tensor, 0);
+  TellVerdict(*made, *tensor, 0);
   EXPECT_TRUE(driver.verdicts.empty());
 }
 
-TEST_F(KeeperTest, TheOwnerIsToldWithAReceiptOfItsOwn) {
+TEST_F(KeptVerdictsTest, TheOwnerIsToldWithAReceiptOfItsOwn) {
   LanePiece& piece = Hold();
-  keeper->Tell(*tensor, 0);
+  TellVerdict(*made, *tensor, 0);
   ASSERT_EQ(driver.verdicts.size(), 1U);
   const RecordingLaneDriver::Sent& told = driver.verdicts[0];
   EXPECT_EQ(told.to, 0U);
@@ -90,24 +88,24 @@ TEST_F(KeeperTest, TheOwnerIsToldWithAReceiptOfItsOwn) {
   EXPECT_TRUE(piece.held.told);
 }
 
-TEST_F(KeeperTest, AnErrorIsToldWithItsRowAndAnEmptyVerdictWithoutBytes) {
+TEST_F(KeptVerdictsTest, AnErrorIsToldWithItsRowAndAnEmptyVerdictWithoutBytes) {
   LanePiece& error = Hold();
   error.held.status = StatusCode::kPeerLost;
   error.copy = pool.Take(4);  // the row of errors, as received
   error.copy_bytes = 4;
   std::ranges::copy(std::as_bytes(std::span("errs", 4)), error.copy.data());
-  keeper->Tell(*tensor, 0);
+  TellVerdict(*made, *tensor, 0);
   EXPECT_EQ(driver.verdicts.at(0).header.status, StatusCode::kPeerLost);
   EXPECT_EQ(driver.verdicts.at(0).bytes.substr(8), "errs");
   LanePiece& empty = Hold();
   empty.held.empty = true;
-  keeper->Tell(*tensor, 0);
+  TellVerdict(*made, *tensor, 0);
   EXPECT_EQ(driver.verdicts.at(1).header.want_bytes, 0U);
   EXPECT_EQ(driver.verdicts.at(1).header.piece_bytes, 4U);
   EXPECT_EQ(driver.verdicts.at(1).bytes.size(), 8U);
 }
 
-TEST_F(KeeperTest, WhoNeitherWantsNorPushesAllOfAPieceHasNothingOfIt) {
+TEST_F(KeptVerdictsTest, WhoNeitherWantsNorPushesAllOfAPieceHasNothingOfIt) {
   Spans whole = spans.SpansOf(0);
   Spans pushes = whole;
   pushes.want = {};
@@ -115,11 +113,11 @@ TEST_F(KeeperTest, WhoNeitherWantsNorPushesAllOfAPieceHasNothingOfIt) {
   part.push = part.push.first(2);
   TensorFacts sum{7, Combine::kSum};
   TensorFacts overlay{7, Combine::kOverlay};
-  EXPECT_FALSE(Keeper::IsEmpty(sum, whole));
-  EXPECT_TRUE(Keeper::IsEmpty(sum, pushes)) << "its summand is not the sum";
-  EXPECT_FALSE(Keeper::IsEmpty(overlay, pushes)) << "a root has all";
-  EXPECT_TRUE(Keeper::IsEmpty(overlay, part));
-  EXPECT_FALSE(Keeper::IsEmpty(sum, Spans())) << "a piece of no bytes";
+  EXPECT_FALSE(IsVerdictEmpty(sum, whole));
+  EXPECT_TRUE(IsVerdictEmpty(sum, pushes)) << "its summand is not the sum";
+  EXPECT_FALSE(IsVerdictEmpty(overlay, pushes)) << "a root has all";
+  EXPECT_TRUE(IsVerdictEmpty(overlay, part));
+  EXPECT_FALSE(IsVerdictEmpty(sum, Spans())) << "a piece of no bytes";
 }
 
 }  // namespace

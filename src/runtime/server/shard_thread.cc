@@ -17,7 +17,7 @@ constexpr size_t kBytesMoreMax = wire::kMembersMax / 8 + wire::kCodecExtraBytesM
 // A worker's connection.
 struct ShardThread::Link final : transport::FrameReceiver {
   Link(ShardThread& owner, Slot worker, std::unique_ptr<transport::Connection> bound)
-      : shard(owner), slot(worker), connection(std::move(bound)) {}
+      : thread(owner), slot(worker), connection(std::move(bound)) {}
 
   bool ReceivesData() const {
     return incoming == wire::FrameKind::kPush || incoming == wire::FrameKind::kVerdict;
@@ -28,29 +28,29 @@ struct ShardThread::Link final : transport::FrameReceiver {
     if (!ReceivesData()) return others.Begin(incoming, bytes, payload_bytes);
     Result<wire::DataHeader> header = wire::DecodeDataHeader(incoming, bytes, payload_bytes);
     if (!header.ok()) return header.status();
-    return shard.machine_.OnDataHeader(slot, incoming, header.value(), payload_bytes,
-                                       shard.loop_->EventTime());
+    return thread.shard_.OnDataHeader(slot, incoming, header.value(), payload_bytes,
+                                      thread.loop_->EventTime());
   }
 
   void OnFrame() override {
     Status sound = TakeFrame();
-    shard.ticker_.Arm();
-    if (!sound.ok()) shard.OnClosed(*this, sound);
+    thread.ticker_.Arm();
+    if (!sound.ok()) thread.OnClosed(*this, sound);
   }
 
   Status TakeFrame() {
     if (ReceivesData()) {
-      shard.machine_.OnPayload(slot);
+      thread.shard_.OnPayload(slot);
       return Status::Ok();
     }
     Result<wire::Frame> frame = others.End();
     if (!frame.ok()) return frame.status();
-    return shard.machine_.OnFrame(slot, std::move(frame).value(), shard.loop_->EventTime());
+    return thread.shard_.OnFrame(slot, std::move(frame).value(), thread.loop_->EventTime());
   }
 
-  void OnClosed(const Status& why) override { shard.OnClosed(*this, why); }
+  void OnClosed(const Status& why) override { thread.OnClosed(*this, why); }
 
-  ShardThread& shard;
+  ShardThread& thread;
   Slot slot;
   std::unique_ptr<transport::Connection> connection;
   wire::FrameKind incoming = wire::FrameKind::kPush;
@@ -65,11 +65,10 @@ ShardThread::ShardThread(transport::Transport& transport, const protocol::ShardO
       on_failed_(std::move(on_failed)),
       on_thread_(std::move(on_thread)),
       loop_(transport.MakeLoop()),
-      machine_(options, pool_, arithmetic_, *this),
-      bound_(machine_, *options.rules, [this](Slot slot) { links_.erase(slot); }),
+      shard_(options, pool_, arithmetic_, *this),
+      bound_(shard_, *options.rules, [this](Slot slot) { links_.erase(slot); }),
       ticker_(
-          *loop_, [this] { return machine_.NextTick(); },
-          [this](Time now) { machine_.OnTick(now); }),
+          *loop_, [this] { return shard_.NextTick(); }, [this](Time now) { shard_.OnTick(now); }),
       payload_bytes_max_(options.piece_bytes_max + kBytesMoreMax) {}
 
 ShardThread::~ShardThread() {
@@ -93,15 +92,15 @@ void ShardThread::PostView(const wire::View& view, ShardId self) {
 }
 
 void ShardThread::PostRetire(const std::vector<TensorId>& tensors, uint64_t use) {
-  loop_->Post([this, tensors, use] { machine_.Retire(tensors, use); });
+  loop_->Post([this, tensors, use] { shard_.Retire(tensors, use); });
 }
 
 void ShardThread::PostForgotten(const std::vector<TensorId>& tensors) {
-  loop_->Post([this, tensors] { machine_.OnForgotten(tensors); });
+  loop_->Post([this, tensors] { shard_.OnForgotten(tensors); });
 }
 
 void ShardThread::PostStillKnown(const wire::StillKnown& known) {
-  loop_->Post([this, known] { machine_.OnStillKnown(known); });
+  loop_->Post([this, known] { shard_.OnStillKnown(known); });
 }
 
 void ShardThread::Adopt(Slot slot, uint64_t incarnation, uint32_t generation,

@@ -70,7 +70,7 @@ class ShardThread final : public protocol::ShardDriver {
   BufferPool pool_;  // before everything that holds its buffers
   protocol::KernelArithmetic arithmetic_;
   std::map<Slot, std::unique_ptr<Link>> links_;
-  protocol::Shard machine_;
+  protocol::Shard shard_;
   protocol::WorkerLinks bound_;  // the connections in `links_`
   Ticker ticker_;
   size_t payload_bytes_max_;

@@ -96,8 +96,8 @@ void Lane::Parts::BeginGeneration(const wire::View& view) {
   context.wants.Clear();
   moves.Begin();
   auto lanes = context.options.lanes;
-  context.outbox.Begin(static_cast<uint32_t>((shards + lanes - 1) / lanes),
-                       DealOptionsOf(view).PieceBytes(kStepBytes));
+  context.send_queue.Begin(static_cast<uint32_t>((shards + lanes - 1) / lanes),
+                           DealOptionsOf(view).PieceBytes(kStepBytes));
 }
 
 void Lane::Parts::On(const to_lane::TakeOver& mail) {
@@ -203,7 +203,7 @@ void Lane::OnFrame(ShardId from, const wire::Frame& frame) {
   }
 }
 
-void Lane::OnRoundTrip(Duration round_trip) { parts_->context.outbox.SetRoundTrip(round_trip); }
+void Lane::OnRoundTrip(Duration round_trip) { parts_->context.send_queue.SetRoundTrip(round_trip); }
 
 void Lane::Resume(const PieceTicket& ticket, StageVerdict how, const Status& error) {
   parts_->walk.Resume(ticket, how, error);
@@ -231,7 +231,7 @@ void Lane::OnTick(Time now) {
   }
 }
 
-uint64_t Lane::bytes_in_flight() const { return parts_->context.outbox.bytes_in_flight(); }
+uint64_t Lane::bytes_in_flight() const { return parts_->context.send_queue.bytes_in_flight(); }
 uint64_t Lane::repeated_answers() const { return parts_->verdicts.repeated(); }
 
 }  // namespace byteps::protocol

@@ -11,9 +11,9 @@
 #include "src/protocol/worker/lane/early_wants.h"
 #include "src/protocol/worker/lane/lane.h"
 #include "src/protocol/worker/lane/links.h"
-#include "src/protocol/worker/lane/outbox.h"
 #include "src/protocol/worker/lane/pieces.h"
 #include "src/protocol/worker/lane/receipts.h"
+#include "src/protocol/worker/lane/send_queue.h"
 
 namespace byteps::protocol {
 
@@ -26,7 +26,7 @@ struct LaneContext {
         arithmetic(lane_arithmetic),
         driver(lane_driver),
         pieces(lane_options.lane, lane_options.lanes),
-        outbox(lane_options.credit) {}
+        send_queue(lane_options.credit) {}
 
   const LaneOptions options;
   const LaneRules& rules;
@@ -47,7 +47,7 @@ struct LaneContext {
 
   Pieces pieces;
   Links links;
-  Outbox outbox;
+  SendQueue send_queue;
   Receipts receipts;
   EarlyWants wants;
   plan::ExchangeMeter meter;

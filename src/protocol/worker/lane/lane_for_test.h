@@ -114,7 +114,7 @@ class LaneForTest : public testing::Test {
     made->pieces.SetOwnership(OwnershipOf(view));
     made->links.Begin(homes.size());
     made->receipts.AddView(view.epoch, WorkersOf(view));
-    made->outbox.Begin(1, SpansForTest::kPieceBytes);
+    made->send_queue.Begin(1, SpansForTest::kPieceBytes);
     return *made;
   }
 

@@ -93,7 +93,7 @@ void PieceWalk::Queue(LaneTensor& tensor, uint32_t number) {
   piece.step = PieceStep::kQueued;
   piece.spans = tensor.exchange->spans->SpansOf(number);
   tensor.part.Add(!piece.spans.want.empty());
-  piece.ticket = lane_.outbox.Add(*tensor.exchange, number, piece.spans);
+  piece.ticket = lane_.send_queue.Add(*tensor.exchange, number, piece.spans);
   lane_.Tell(PieceMoment::kQueued, tensor, number);
 }
 
@@ -109,7 +109,7 @@ bool PieceWalk::MarkWanted(LaneTensor& tensor, const wire::PieceRef& ref) {
   const LanePiece& piece = tensor.pieces[ref.piece];
   if (piece.step == PieceStep::kAway || ref.round > piece.round) return false;
   if (piece.step == PieceStep::kQueued && ref.round == piece.round) {
-    lane_.outbox.MarkWanted(piece.ticket);
+    lane_.send_queue.MarkWanted(piece.ticket);
   }
   return true;
 }
@@ -120,7 +120,7 @@ void PieceWalk::ApplyEarlyWants(TensorId tensor) {
 
 void PieceWalk::SetOut() {
   while (!lane_.awaits_take_over && !lane_.stopped) {
-    auto next = lane_.outbox.Next();
+    auto next = lane_.send_queue.Next();
     if (!next.has_value()) return;
     LaneTensor& tensor = *lane_.pieces.Find(next->tensor);
     tensor.pieces[next->number].step = PieceStep::kUnderWay;
@@ -212,9 +212,9 @@ void PieceWalk::PushAgain(LaneTensor& tensor, uint32_t number) {
   LanePiece& piece = tensor.pieces[number];
   if (!tensor.IsOpen(number) || !tensor.AtExchange(piece)) return;
   if (lane_.rules.RepeatsPassCredit()) return sender_.Send(tensor, number);
-  lane_.outbox.Return(piece.spans);
+  lane_.send_queue.Return(piece.spans);
   piece.step = PieceStep::kQueued;
-  piece.ticket = lane_.outbox.Add(*tensor.exchange, number, piece.spans);
+  piece.ticket = lane_.send_queue.Add(*tensor.exchange, number, piece.spans);
 }
 
 // The answer may come, and the memory belong to the user again, before the old push has left, or
@@ -229,7 +229,7 @@ void PieceWalk::StopTouching(LaneTensor& tensor, uint32_t number) {
 // Stops a piece that is under way.
 void PieceWalk::Detach(LaneTensor& tensor, uint32_t number) {
   const LanePiece& piece = tensor.pieces[number];
-  if (tensor.HasCredit(piece)) lane_.outbox.Return(piece.spans);
+  if (tensor.HasCredit(piece)) lane_.send_queue.Return(piece.spans);
   if (!tensor.AtExchange(piece)) Abandon(tensor, number);
   StopTouching(tensor, number);
 }
@@ -240,7 +240,7 @@ void PieceWalk::Withdraw(const Exchange& exchange) {
     for (uint32_t number = exchange.first_piece; number < exchange.end(); ++number) {
       LanePiece& piece = tensor->pieces[number];
       if (piece.step == PieceStep::kAway) continue;
-      if (piece.step == PieceStep::kQueued) lane_.outbox.Remove(piece.ticket);
+      if (piece.step == PieceStep::kQueued) lane_.send_queue.Remove(piece.ticket);
       const bool under_way = piece.step == PieceStep::kUnderWay;
       const bool decided =
           piece.step == PieceStep::kDone || (under_way && !tensor->HasCredit(piece));
@@ -265,7 +265,7 @@ void PieceWalk::Abort(const to_lane::Abort& abort) {
     LanePiece& piece = tensor->pieces[number];
     if (piece.step == PieceStep::kQueued) {
       piece.failure = std::make_unique<Status>(abort.why);
-      lane_.outbox.MarkWanted(piece.ticket);
+      lane_.send_queue.MarkWanted(piece.ticket);
     } else if (tensor->HasCredit(piece)) {
       if (!tensor->AtExchange(piece)) Abandon(*tensor, number);
       AskForError(*tensor, number, abort.why);
@@ -282,7 +282,7 @@ MovedPiece PieceWalk::LetGo(LaneTensor& tensor, uint32_t number) {
   if (open && piece.held.round != 0 && !piece.held.stable) KeepVerdict(lane_, piece);
   if (open && piece.step != PieceStep::kDone) {
     exchange = tensor.exchange;
-    if (piece.step == PieceStep::kQueued) lane_.outbox.Remove(piece.ticket);
+    if (piece.step == PieceStep::kQueued) lane_.send_queue.Remove(piece.ticket);
     tensor.part.Remove(!piece.spans.want.empty() && piece.held.round != piece.round);
     if (set_out) Detach(tensor, number);
     if (tensor.part.AllDone()) EndPart(tensor);
@@ -313,7 +313,7 @@ void PieceWalk::TakeIn(const MovedPiece& moved) {
     return Walk(tensor, moved.number);
   }
   Queue(tensor, moved.number);
-  if (moved.set_out) lane_.outbox.MarkWanted(piece.ticket);
+  if (moved.set_out) lane_.send_queue.MarkWanted(piece.ticket);
 }
 
 void PieceWalk::PieceDone(LaneTensor& tensor, uint32_t number) {

@@ -38,7 +38,7 @@ class PieceWalkTest : public LaneForTest {
     piece.held.receipt = receipt != nullptr ? receipt : WorkersOf(view);
     piece.held.piece_bytes = 4;
     tensor().part.TakeBytes();
-    made->outbox.Answered(piece.spans, Time());
+    made->send_queue.Answered(piece.spans, Time());
     walk->GoOn(tensor(), number);
   }
 
@@ -64,7 +64,7 @@ TEST_F(PieceWalkTest, PiecesSetOutAndTheFrontIsToldWhenAllAreDone) {
   EXPECT_EQ(driver.Told<to_front::PartDone>()[0].pieces, 2U);
   EXPECT_EQ(driver.Told<to_front::PartDone>()[0].serial, 5U);
   EXPECT_EQ(tensor().exchange, nullptr);
-  EXPECT_EQ(made->outbox.bytes_in_flight(), 0U);
+  EXPECT_EQ(made->send_queue.bytes_in_flight(), 0U);
 }
 
 TEST_F(PieceWalkTest, WantedPiecesPassTheCreditAlsoWhenTheyWereWantedBeforeTheyBegan) {
@@ -108,7 +108,7 @@ TEST_F(PieceWalkTest, WhatIsWithdrawnIsForgottenBeforeTheFrontIsTold) {
       << "what leaves, and what comes in";
   ASSERT_EQ(driver.Told<to_front::Released>().size(), 1U);
   EXPECT_EQ(driver.Told<to_front::Released>()[0].serial, 5U);
-  EXPECT_EQ(made->outbox.bytes_in_flight(), 0U);
+  EXPECT_EQ(made->send_queue.bytes_in_flight(), 0U);
   EXPECT_EQ(driver.pushes.size(), 1U) << "the second one never leaves";
   walk->Withdraw(exchange);
   EXPECT_EQ(driver.Told<to_front::Released>().size(), 2U) << "a lane always says so";
@@ -156,7 +156,7 @@ TEST_F(PieceWalkTest, APieceThatGoesAwayIsLetGoAndItsPartEndsWithoutIt) {
   EXPECT_EQ(moved.round, wire::RoundOf(1, 0));
   ASSERT_EQ(driver.Told<to_front::PartDone>().size(), 1U);
   EXPECT_EQ(driver.Told<to_front::PartDone>()[0].pieces, 1U);
-  EXPECT_EQ(made->outbox.bytes_in_flight(), 0U);
+  EXPECT_EQ(made->send_queue.bytes_in_flight(), 0U);
 }
 
 TEST_F(PieceWalkTest, APieceThatComesIsPushedHereAndPassesTheCreditIfItHadSome) {

@@ -158,7 +158,7 @@ TEST_F(RepeatedResidualsTest, CountOnceForAllAttemptsOfARound) {
       piece.held.round = piece.round;
       piece.held.receipt = receipt;
       tensor.part.TakeBytes();
-      lane.outbox.Answered(piece.spans, Time());
+      lane.send_queue.Answered(piece.spans, Time());
       walk.GoOn(tensor, number);
     };
     decide(0, WorkersOf(view));

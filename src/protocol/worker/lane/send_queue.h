@@ -13,7 +13,7 @@
 
 namespace byteps::protocol {
 
-class Outbox {
+class SendQueue {
  public:
   using Ticket = plan::PriorityCreditQueue::Ticket;
   struct Departure {
@@ -21,7 +21,7 @@ class Outbox {
     uint32_t number = 0;
   };
 
-  explicit Outbox(const plan::CreditOptions& options) : options_(options), credit_(options) {}
+  explicit SendQueue(const plan::CreditOptions& options) : options_(options), credit_(options) {}
 
   // Begins a generation. `shards`: the number of shards of this lane. `piece_bytes`: the size of
   // the pieces of a usual step.

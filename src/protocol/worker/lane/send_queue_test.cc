@@ -1,18 +1,18 @@
-#include "src/protocol/worker/lane/outbox.h"
+#include "src/protocol/worker/lane/send_queue.h"
 
 #include <gtest/gtest.h>
 
 namespace byteps::protocol {
 namespace {
 
-class OutboxTest : public testing::Test {
+class SendQueueTest : public testing::Test {
  protected:
-  Outbox& Start(uint64_t credit_bytes) {
+  SendQueue& Start(uint64_t credit_bytes) {
     plan::CreditOptions options;
     options.fixed_bytes = credit_bytes;
-    outbox.emplace(options);
-    outbox->Begin(1, 4096);
-    return *outbox;
+    queue.emplace(options);
+    queue->Begin(1, 4096);
+    return *queue;
   }
 
   static Exchange ExchangeOf(TensorId tensor, int32_t priority, uint32_t order) {
@@ -33,93 +33,93 @@ class OutboxTest : public testing::Test {
 
   std::vector<std::pair<TensorId, uint32_t>> All() {
     std::vector<std::pair<TensorId, uint32_t>> left;
-    while (auto next = outbox->Next()) left.emplace_back(next->tensor, next->number);
+    while (auto next = queue->Next()) left.emplace_back(next->tensor, next->number);
     return left;
   }
 
   std::byte memory[256] = {};
-  std::optional<Outbox> outbox;
+  std::optional<SendQueue> queue;
 };
 
-TEST_F(OutboxTest, PriorityThenOrderOfDeclarationThenPieces) {
+TEST_F(SendQueueTest, PriorityThenOrderOfDeclarationThenPieces) {
   Start(1 << 20);
   for (uint32_t number : {1, 0}) {
-    outbox->Add(ExchangeOf(7, 0, 2), number, SpansWith(64, 64));
-    outbox->Add(ExchangeOf(8, 0, 1), number, SpansWith(64, 64));
-    outbox->Add(ExchangeOf(9, 5, 3), number, SpansWith(64, 64));
+    queue->Add(ExchangeOf(7, 0, 2), number, SpansWith(64, 64));
+    queue->Add(ExchangeOf(8, 0, 1), number, SpansWith(64, 64));
+    queue->Add(ExchangeOf(9, 5, 3), number, SpansWith(64, 64));
   }
   EXPECT_EQ(All(), (std::vector<std::pair<TensorId, uint32_t>>{
                        {9, 0}, {9, 1}, {8, 0}, {8, 1}, {7, 0}, {7, 1}}));
 }
 
-TEST_F(OutboxTest, CreditIsHeldUntilItIsReturned) {
+TEST_F(SendQueueTest, CreditIsHeldUntilItIsReturned) {
   Start(128);
   Spans spans = SpansWith(64, 128);  // the larger one counts
-  outbox->Add(ExchangeOf(7, 0, 0), 0, spans);
-  outbox->Add(ExchangeOf(7, 0, 0), 1, SpansWith(0, 0));
-  ASSERT_TRUE(outbox->Next().has_value());
-  EXPECT_EQ(outbox->bytes_in_flight(), 128U);
-  EXPECT_FALSE(outbox->Next().has_value());
-  outbox->Return(spans);
-  ASSERT_TRUE(outbox->Next().has_value());
-  EXPECT_EQ(outbox->bytes_in_flight(), 64U) << "a push of nothing occupies the shard, too";
-  outbox->Answered(SpansWith(0, 0), Time());
-  EXPECT_EQ(outbox->bytes_in_flight(), 0U);
+  queue->Add(ExchangeOf(7, 0, 0), 0, spans);
+  queue->Add(ExchangeOf(7, 0, 0), 1, SpansWith(0, 0));
+  ASSERT_TRUE(queue->Next().has_value());
+  EXPECT_EQ(queue->bytes_in_flight(), 128U);
+  EXPECT_FALSE(queue->Next().has_value());
+  queue->Return(spans);
+  ASSERT_TRUE(queue->Next().has_value());
+  EXPECT_EQ(queue->bytes_in_flight(), 64U) << "a push of nothing occupies the shard, too";
+  queue->Answered(SpansWith(0, 0), Time());
+  EXPECT_EQ(queue->bytes_in_flight(), 0U);
 }
 
-TEST_F(OutboxTest, WhatIsWantedPassesTheCreditAndWhatIsRemovedNeverLeaves) {
+TEST_F(SendQueueTest, WhatIsWantedPassesTheCreditAndWhatIsRemovedNeverLeaves) {
   Start(64);
-  outbox->Add(ExchangeOf(7, 0, 0), 0, SpansWith(64, 64));
-  outbox->Add(ExchangeOf(7, 0, 0), 1, SpansWith(64, 64));
-  Outbox::Ticket wanted = outbox->Add(ExchangeOf(7, 0, 0), 2, SpansWith(64, 64));
-  Outbox::Ticket removed = outbox->Add(ExchangeOf(7, 0, 0), 3, SpansWith(64, 64));
-  ASSERT_EQ(outbox->Next()->number, 0U);
-  outbox->MarkWanted(wanted);
-  outbox->MarkWanted(removed);
-  outbox->Remove(removed);
+  queue->Add(ExchangeOf(7, 0, 0), 0, SpansWith(64, 64));
+  queue->Add(ExchangeOf(7, 0, 0), 1, SpansWith(64, 64));
+  SendQueue::Ticket wanted = queue->Add(ExchangeOf(7, 0, 0), 2, SpansWith(64, 64));
+  SendQueue::Ticket removed = queue->Add(ExchangeOf(7, 0, 0), 3, SpansWith(64, 64));
+  ASSERT_EQ(queue->Next()->number, 0U);
+  queue->MarkWanted(wanted);
+  queue->MarkWanted(removed);
+  queue->Remove(removed);
   EXPECT_EQ(All(), (std::vector<std::pair<TensorId, uint32_t>>{{7, 2}}));
 }
 
-TEST_F(OutboxTest, TheLastWindowIsWhenNothingWaits) {
+TEST_F(SendQueueTest, TheLastWindowIsWhenNothingWaits) {
   Start(64);
-  outbox->Add(ExchangeOf(7, 0, 0), 0, SpansWith(64, 64));
-  outbox->Add(ExchangeOf(7, 0, 0), 1, SpansWith(64, 64));
-  outbox->Next();
-  EXPECT_FALSE(outbox->IsLastWindow());
-  outbox->Answered(SpansWith(64, 64), Time());
-  outbox->Next();
-  EXPECT_TRUE(outbox->IsLastWindow());
+  queue->Add(ExchangeOf(7, 0, 0), 0, SpansWith(64, 64));
+  queue->Add(ExchangeOf(7, 0, 0), 1, SpansWith(64, 64));
+  queue->Next();
+  EXPECT_FALSE(queue->IsLastWindow());
+  queue->Answered(SpansWith(64, 64), Time());
+  queue->Next();
+  EXPECT_TRUE(queue->IsLastWindow());
 }
 
-TEST_F(OutboxTest, ALongPathHasMoreUnderWayAlsoInTheNextGeneration) {
+TEST_F(SendQueueTest, ALongPathHasMoreUnderWayAlsoInTheNextGeneration) {
   plan::CreditOptions options;
   options.bytes_min = options.bytes_max = 1024;
-  outbox.emplace(options);
-  outbox->SetRoundTrip(milliseconds(100));
+  queue.emplace(options);
+  queue->SetRoundTrip(milliseconds(100));
   const Spans spans = SpansWith(64, 64);
   Time now;
   for (int generation = 0; generation < 2; ++generation) {
-    outbox->Begin(1, 64);
+    queue->Begin(1, 64);
     for (uint32_t number = 0; number < 4000; ++number) {
-      outbox->Add(ExchangeOf(7, 0, 0), number, spans);
+      queue->Add(ExchangeOf(7, 0, 0), number, spans);
     }
     All();
-    EXPECT_LE(outbox->bytes_in_flight(), options.bytes_max);
+    EXPECT_LE(queue->bytes_in_flight(), options.bytes_max);
     // One piece is answered each millisecond.
     for (int answer = 0; answer < 2500; ++answer) {
       now += milliseconds(1);
-      outbox->Answered(spans, now);
+      queue->Answered(spans, now);
       All();
     }
-    EXPECT_NEAR(static_cast<double>(outbox->bytes_in_flight()), 800 * 64, 8 * 64);
-    EXPECT_FALSE(outbox->IsLastWindow()) << "pieces wait";
-    while (!outbox->IsLastWindow()) {
+    EXPECT_NEAR(static_cast<double>(queue->bytes_in_flight()), 800 * 64, 8 * 64);
+    EXPECT_FALSE(queue->IsLastWindow()) << "pieces wait";
+    while (!queue->IsLastWindow()) {
       now += milliseconds(1);
-      outbox->Answered(spans, now);
+      queue->Answered(spans, now);
       All();
     }
-    EXPECT_GT(outbox->bytes_in_flight(), options.bytes_max) << "the window is the credit";
-    while (outbox->bytes_in_flight() > 0) outbox->Return(spans);
+    EXPECT_GT(queue->bytes_in_flight(), options.bytes_max) << "the window is the credit";
+    while (queue->bytes_in_flight() > 0) queue->Return(spans);
   }
 }
 

@@ -136,14 +136,14 @@ void Verdicts::TakeVerdict(LaneTensor& tensor, ShardId from, const Answer& answe
   piece.copy = BufferRef();
   // Later answers to later pushes bring the news that this answer is stable. After the last window
   // of a step there are none.
-  bool stays = lane_.outbox.IsLastWindow() && !lane_.links.IsStable(from, header.count);
+  bool stays = lane_.send_queue.IsLastWindow() && !lane_.links.IsStable(from, header.count);
   TakeBytes(tensor, answer, stays);
   Register(from, tensor, number, header.count);
   if (!spans.want.empty()) tensor.part.TakeBytes();
   lane_.meter.OnAnswered(from, std::max(spans.push.size(), spans.want.size()),
-                         lane_.outbox.IsFull(), lane_.now);
-  lane_.outbox.Answered(spans, lane_.now);
-  if (lane_.outbox.bytes_in_flight() == 0) lane_.meter.OnIdle();
+                         lane_.send_queue.IsFull(), lane_.now);
+  lane_.send_queue.Answered(spans, lane_.now);
+  if (lane_.send_queue.bytes_in_flight() == 0) lane_.meter.OnIdle();
   // The others wait for the news that this rank has its part.
   bool has_all = !spans.want.empty() && !tensor.part.LacksBytes();
   if (tensor.exchange->others_wait && has_all) AcknowledgeNow();

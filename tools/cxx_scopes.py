@@ -41,11 +41,16 @@ class Statement:
 class Type:
     """A class, struct, union or enum with a body, not inside a function. `name` has the namespaces
     and the outer types. `is_private`: one of these has no name, so no other file can mean the type.
+    `word`: class, struct, union or enum. `body`: the code between the braces, from line `body_line`
+    on.
     """
 
+    word: str
     name: str
     line: int
     is_private: bool
+    body: str
+    body_line: int
 
 
 def prepare(text: str) -> str:
@@ -128,9 +133,23 @@ class _Scanner:
             heads = [head for _, _, head in self.stack if not head.startswith("extern")]
             names = [_scope_name(head) for head in heads]
             line = line_of(self.code, self.head_offset())
-            yield Type("::".join(names), line, "" in names)
+            body = self.code[offset + 1 : self.closing(offset)]
+            body_line = line_of(self.code, offset)
+            word = _SCOPE.search(_without_template(head))
+            yield Type(
+                word.group(1) if word else "", "::".join(names), line, "" in names, body, body_line
+            )
         if kind != "initializer":
             self.start = offset + 1
+
+    def closing(self, offset: int) -> int:
+        """Where the brace ends that opens at `offset`."""
+        depth = 0
+        for brace in re.finditer(r"[{}]", self.code[offset:]):
+            depth += 1 if brace.group() == "{" else -1
+            if depth == 0:
+                return offset + brace.start()
+        return len(self.code)
 
     def close(self, offset: int) -> Iterator[Function]:
         if not self.stack:

@@ -13,6 +13,7 @@ from pathlib import Path
 from cxx_scopes import functions, statements, types
 from repo import ROOT, Finding, code_only, files, is_cxx, line_of, read, report
 from tidy_comments import check_comments
+from tidy_constructors import constructors
 from tidy_rules import (
     COLUMNS_MAX,
     FILE_LINES_MAX,
@@ -20,6 +21,7 @@ from tidy_rules import (
     FUNCTION_LINES_MAX,
     NOT_PRODUCTION,
     PRODUCTION,
+    REFERENCES_MAX,
     RULES,
     Rule,
 )
@@ -150,6 +152,16 @@ def check_class_names(texts: dict[str, str]) -> Iterator[Finding]:
                 yield Finding(path, found.line, f"'{found.name}' {advice}")
 
 
+def check_constructors(texts: dict[str, str]) -> Iterator[Finding]:
+    production = {path: text for path, text in texts.items() if is_production(path)}
+    for found in constructors(production):
+        lines = production[found.path].splitlines()
+        if found.references <= REFERENCES_MAX or allowed("constructor", lines, found.line):
+            continue
+        advice = f"takes {found.references} references; at most {REFERENCES_MAX} [constructor]"
+        yield Finding(found.path, found.line, f"'{found.name}' {advice}")
+
+
 def forbidden_patterns(text: str) -> list[re.Pattern[str]]:
     lines = (line.strip() for line in text.splitlines())
     return [re.compile(line) for line in lines if line and not line.startswith("#")]
@@ -200,6 +212,7 @@ def check(root: Path = ROOT) -> Iterator[Finding]:
             if is_cxx(path):
                 cxx[path] = text
     yield from check_class_names(cxx)
+    yield from check_constructors(cxx)
 
 
 if __name__ == "__main__":

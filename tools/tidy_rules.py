@@ -6,6 +6,7 @@ from dataclasses import dataclass
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 500
 FOLDER_FILES_MAX = 40
+REFERENCES_MAX = 6
 COLUMNS_MAX = 100
 
 ENGINE = ("src/", "apps/", "include/")

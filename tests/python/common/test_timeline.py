@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from pathlib import Path
 
+import interruptions
 import pytest
 
 from byteps.common import environment
 from byteps.common.errors import InvalidArgumentError
 from byteps.common.request import Request
 from byteps.common.session import default
-from byteps.common.timeline.timeline import Entry, Timeline, Trace, file_of_rank
+from byteps.common.timeline.timeline import Entry, Recorder, Timeline, Trace, file_of_rank
 from byteps.common.timeline.timeline_merge import merge
 from byteps.common.types import DataType, Operation
 
@@ -125,6 +127,43 @@ def test_the_original_s_trace_has_the_steps_between(tmp_path, capsys) -> None:
     assert (one["ph"], one["tid"], one["cat"], one["dur"]) == ("X", "total", "Comm", 500)
     assert "Local rank 1: communication traces output done!" in capsys.readouterr().out
     trace.close()
+
+
+class Leaves(BaseException):
+    """Raised by the handler of a signal."""
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+@pytest.mark.parametrize("kind", ["timeline", "trace"])
+def test_the_handler_of_a_signal_may_end_a_record_at_any_place(tmp_path, kind, leaves) -> None:
+    number, there_is_one = 0, True
+    while there_is_one:
+        number += 1
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        path = folder / ("t.json" if kind == "timeline" else "0/comm.json")
+        record = Timeline(path) if kind == "timeline" else Trace(folder, 0, 1, 9)
+
+        def user(record: Recorder = record) -> None:
+            for handle in (1, 2):
+                record.start(handle, request("w"))
+                record.take([piece("v", 1, (0, 1, 2, 3))], 0)
+                record.end(handle, 0, 0)
+
+        def handler(record: Recorder = record) -> None:
+            record.start(3, request("of the handler"))
+            record.end(3, 0, 0)
+            record.close()
+            if leaves:
+                raise Leaves
+
+        with contextlib.suppress(Leaves):
+            there_is_one = interruptions.at_place(number, user, handler, "timeline.py", "turns.py")
+        assert record.is_done() == there_is_one
+        if there_is_one:
+            assert "of the handler" in path.read_text()
+            json.loads(path.read_text())
+    assert number > 50
 
 
 def lines_of_a_start(folder: Path, names: int) -> int:

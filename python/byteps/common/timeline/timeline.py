@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Protocol
 
 from byteps.common.request import Request
+from byteps.common.timeline.turns import Turns
 from byteps.common.types import DataType, Operation
 
 _REDUCTIONS = ("SUM", "AVERAGE", "MIN", "MAX", "PRODUCT")
@@ -57,7 +58,8 @@ class Entry(NamedTuple):
 
 
 class Recorder(Protocol):
-    """Hears of operations, from their start until somebody has their result. Any thread."""
+    """Hears of operations, from their start until somebody has their result. Any thread, and the
+    handler of a signal, also one that interrupts a method here."""
 
     def start(self, handle: int, request: Request) -> None:
         """Note that an operation begins."""
@@ -91,7 +93,7 @@ class Timeline:
 
     def __init__(self, path: str | Path, rank: int = 0) -> None:
         """Open the file, and forget what was in it."""
-        self._lock = threading.Lock()
+        self._turns = Turns()
         self._begun_ns = time.monotonic_ns()
         self._rank = rank
         self._rows: dict[str, int] = {}
@@ -104,42 +106,16 @@ class Timeline:
 
     def start(self, handle: int, request: Request) -> None:
         """Write that this rank has come to an operation."""
-        with self._lock:
-            row, kind, ts = self._row(request.name), kind_of(request.operation), self._now_us()
-            self._open[handle] = (row, request, ts)
-            self._write([
-                {"name": f"NEGOTIATE_{kind}", "ph": "B", "pid": row, "ts": ts},
-                {"name": str(self._rank), "ph": "X", "pid": row, "ts": ts, "dur": 0},
-            ])  # fmt: skip
+        self._turns.run(partial(self._write_start, handle, request, self._now_us()))
 
     def end(self, handle: int, begun_ns: int, ended_ns: int) -> None:
         """Write when the operation began and ended; where that is not known, now."""
-        with self._lock:
-            row, request, ts = self._open.pop(handle, (0, None, 0))
-            if request is None:
-                return
-            ended = self._us(ended_ns) if ended_ns else self._now_us()
-            begun = min(max(ts, self._us(begun_ns) if begun_ns else ts), ended)
-            shape = str(list(request.shape))
-            self._write([
-                {"ph": "E", "pid": row, "ts": begun},
-                {"name": kind_of(request.operation), "ph": "B", "pid": row, "ts": begun},
-                {"ph": "E", "pid": row, "ts": max(ended, begun),
-                 "args": {"dtype": request.dtype.name.lower(), "shape": shape}},
-            ])  # fmt: skip
+        ended = self._us(ended_ns) if ended_ns else self._now_us()
+        self._turns.run(partial(self._write_end, handle, begun_ns, ended))
 
     def take(self, entries: Sequence[Entry], lost: int) -> None:
         """Write the stages of pieces, and operations that a framework has started."""
-        with self._lock:
-            events: list[dict[str, Any]] = []
-            for entry in entries:
-                row = self._row(entry.name)
-                events += self._of_piece(row, entry) if entry.is_piece else self._whole(row, entry)
-            if lost:
-                events.append({"name": f"{lost} pieces are not in it", "ph": "i", "s": "g",
-                               "pid": 0, "ts": self._now_us()})  # fmt: skip
-            if events:
-                self._write(events)
+        self._turns.run(partial(self._write_entries, entries, lost))
 
     def is_done(self) -> bool:
         """Return whether the file has been ended."""
@@ -147,10 +123,46 @@ class Timeline:
 
     def close(self) -> None:
         """End the file; what is still on its way is not in it. Idempotent."""
-        with self._lock:
-            if self._file is not None:
-                self._file.close()
-                self._file = None
+        self._turns.run(self._close)
+
+    # The steps of `_turns`.
+
+    def _write_start(self, handle: int, request: Request, ts: int) -> None:
+        row, kind = self._row(request.name), kind_of(request.operation)
+        self._open[handle] = (row, request, ts)
+        self._write([
+            {"name": f"NEGOTIATE_{kind}", "ph": "B", "pid": row, "ts": ts},
+            {"name": str(self._rank), "ph": "X", "pid": row, "ts": ts, "dur": 0},
+        ])  # fmt: skip
+
+    def _write_end(self, handle: int, begun_ns: int, ended: int) -> None:
+        row, request, ts = self._open.pop(handle, (0, None, 0))
+        if request is None:
+            return
+        begun = min(max(ts, self._us(begun_ns) if begun_ns else ts), ended)
+        shape = str(list(request.shape))
+        self._write([
+            {"ph": "E", "pid": row, "ts": begun},
+            {"name": kind_of(request.operation), "ph": "B", "pid": row, "ts": begun},
+            {"ph": "E", "pid": row, "ts": max(ended, begun),
+             "args": {"dtype": request.dtype.name.lower(), "shape": shape}},
+        ])  # fmt: skip
+
+    def _write_entries(self, entries: Sequence[Entry], lost: int) -> None:
+        events: list[dict[str, Any]] = []
+        for entry in entries:
+            row = self._row(entry.name)
+            events += self._of_piece(row, entry) if entry.is_piece else self._whole(row, entry)
+        if lost:
+            events.append({"name": f"{lost} pieces are not in it", "ph": "i", "s": "g",
+                           "pid": 0, "ts": self._now_us()})  # fmt: skip
+        if events:
+            self._write(events)
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     def _of_piece(self, row: int, entry: Entry) -> list[dict[str, Any]]:
         about = {"tensor": entry.tensor, "piece": entry.piece, "round": entry.round,
@@ -203,7 +215,7 @@ class Trace:
 
     def __init__(self, folder: str | Path, local_rank: int, first: int, last: int) -> None:
         """Count steps from 1, for each tensor by itself."""
-        self._lock = threading.Lock()
+        self._turns = Turns()
         self._file = Path(folder) / str(local_rank) / "comm.json"
         self._local_rank = local_rank
         self._steps, self._first, self._last = defaultdict[str, int](int), first, last
@@ -218,38 +230,25 @@ class Trace:
 
     def start(self, handle: int, request: Request) -> None:
         """Count a step of this tensor."""
-        with self._lock:
-            self._steps[request.name] = step = self._steps[request.name] + 1
-            self._not_past += (step == 1) - (step == self._last + 1)
-            if self._first <= step <= self._last:
-                now = time.monotonic_ns()
-                self._open[handle] = (request.name, now)
-                self._begun.setdefault(request.name, now)
-            self._due = self._not_past == 0 and not self._open
+        self._turns.run(partial(self._note_start, handle, request, time.monotonic_ns()))
 
     def end(self, handle: int, begun_ns: int, ended_ns: int) -> None:
         """Keep the event of a step that is traced."""
-        with self._lock:
-            name, started_ns = self._open.pop(handle, ("", 0))
-            if not name:
-                return
-            begun, ended = begun_ns or started_ns, ended_ns or time.monotonic_ns()
-            self._begun[name] = min(begun, self._begun[name])
-            self._ended[name] = ended
-            self._events.append(self._event(name, "", "total", begun, ended))
+        ended_ns = ended_ns or time.monotonic_ns()
+        self._turns.run(partial(self._note_end, handle, begun_ns, ended_ns))
 
     def take(self, entries: Sequence[Entry], lost: int) -> None:
         """Keep the pieces of tensors of which a step is traced; write the file behind the last."""
         del lost
-        with self._lock:
-            if not self._written:
-                self._pieces += [one for one in entries if one.is_piece and one.name in self._begun]
-            if self._due and not entries:
-                self._save()
+        self._turns.run(partial(self._note_entries, entries))
 
     def is_done(self) -> bool:
         """Return whether the file has been written."""
         return self._written
+
+    def close(self) -> None:
+        """Write what there is, if that was not done."""
+        self._turns.run(self._save)
 
     @staticmethod
     def _event(name: str, stage: str, row: str, begin: int, end: int) -> dict[str, Any]:
@@ -259,9 +258,29 @@ class Trace:
             "ts": begin // 1000, "dur": max(0, end - begin) // 1000, "cat": "Comm",
         }  # fmt: skip
 
-    def close(self) -> None:
-        """Write what there is, if that was not done."""
-        with self._lock:
+    # The steps of `_turns`.
+
+    def _note_start(self, handle: int, request: Request, now_ns: int) -> None:
+        self._steps[request.name] = step = self._steps[request.name] + 1
+        self._not_past += (step == 1) - (step == self._last + 1)
+        if self._first <= step <= self._last:
+            self._open[handle] = (request.name, now_ns)
+            self._begun.setdefault(request.name, now_ns)
+        self._due = self._not_past == 0 and not self._open
+
+    def _note_end(self, handle: int, begun_ns: int, ended_ns: int) -> None:
+        name, started_ns = self._open.pop(handle, ("", 0))
+        if not name:
+            return
+        begun_ns = begun_ns or started_ns
+        self._begun[name] = min(begun_ns, self._begun[name])
+        self._ended[name] = ended_ns
+        self._events.append(self._event(name, "", "total", begun_ns, ended_ns))
+
+    def _note_entries(self, entries: Sequence[Entry]) -> None:
+        if not self._written:
+            self._pieces += [one for one in entries if one.is_piece and one.name in self._begun]
+        if self._due and not entries:
             self._save()
 
     def _save(self) -> None:

@@ -108,8 +108,10 @@ TEST_F(RoundBookTest, EachRankOfARoundHasBegunItOrIsMissingOrHasJoined) {
         if (random() % 3 == 0) book.EndJoin();
         break;
       default:
-        if (!Has(book.left(), rank))
-          Begin(rank, {random() % 4, random() % 3, 0}, random() % 8 == 0);
+        if (!Has(book.left(), rank)) {
+          const auto tensor = static_cast<TensorId>(random() % 4);
+          Begin(rank, {tensor, random() % 3, 0}, random() % 8 == 0);
+        }
     }
     for (const RoundKey& one : book.Keys()) {
       const Book::Round& round = *book.Find(one);

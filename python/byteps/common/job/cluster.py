@@ -8,6 +8,7 @@ computes the same job by itself; nothing is exchanged for it. Programs in C keep
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from byteps.common.errors import InvalidArgumentError, RefusedError
@@ -60,6 +61,12 @@ def servers_needed(num_workers: int, environment: Environment, min_workers: int 
 def port_of(number: int) -> int:
     """Return a port for a scheduler, out of a range that programs seldom use."""
     return _PORT_FIRST + number % _PORTS
+
+
+def torch_is_told_where(environment: Environment, known: Collection[str] = ()) -> bool:
+    """Return whether all is said that torch needs to meet, here or in what is `known` besides."""
+    needed = {"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"} - set(known)
+    return all(environment.get(name) for name in needed)
 
 
 def described_job(environment: Environment) -> Job | None:

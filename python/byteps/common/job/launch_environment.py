@@ -12,11 +12,6 @@ LOOPBACK = "127.0.0.1"
 OUTSIDE = "192.0.2.1"
 
 
-def torch_knows_where() -> bool:
-    """Return whether somebody told torch where its ranks meet."""
-    return bool(os.environ.get("MASTER_ADDR"))
-
-
 def tell_libraries(rank: int, size: int, local_rank: int, local_size: int) -> None:
     """Set the variables that `torchrun` sets and that libraries over torch look at."""
     os.environ.update(

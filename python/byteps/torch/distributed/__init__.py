@@ -1,4 +1,6 @@
-"""The backend `byteps` of torch.distributed, in Python: registered when byteps.torch is imported.
+"""The backend `byteps` of torch.distributed, in Python.
+
+torch finds it by its name (byteps/torch_entry.py), or after an import of byteps.torch.
 
 Example, a script to start with ``bps run -np 2 python script.py``::
 
@@ -14,15 +16,13 @@ Example, a script to start with ``bps run -np 2 python script.py``::
 
 from __future__ import annotations
 
-from byteps.common.job.launch_environment import tell_libraries
-from byteps.common.session import default
+from byteps import torch_registry
 
 
 def init_process_group() -> None:
     """Join the job and make the world of torch.distributed, for libraries over torch.
 
-    The same as ``dist.init_process_group("byteps")``, and RANK, WORLD_SIZE, LOCAL_RANK and
-    LOCAL_WORLD_SIZE are set, from which libraries such as Accelerate learn that there is a world.
+    The same as ``dist.init_process_group("byteps")``.
 
     Example::
 
@@ -31,9 +31,7 @@ def init_process_group() -> None:
     """
     import torch
 
-    default.init()
     torch.distributed.init_process_group("byteps")
-    tell_libraries(default.rank(), default.size(), default.local_rank(), default.local_size())
 
 
 def register() -> None:
@@ -42,7 +40,6 @@ def register() -> None:
 
     if not torch.distributed.is_available():
         return
-    from byteps.torch.distributed import process_group, rendezvous
+    from byteps.torch.distributed import rendezvous, split_group
 
-    process_group.register_backend()
-    rendezvous.register_handlers()
+    torch_registry.register(split_group.create, rendezvous.meet)

@@ -20,28 +20,32 @@ from byteps.torch.distributed.collectives import Collectives, describe
 from byteps.torch.distributed.flight import FutureFlight
 from byteps.torch.distributed.work import FlightWork, Unwaited
 from byteps.torch.memory import bring, host_memory, own_copy, room_for, type_name
-
-BACKEND = "byteps"
-
-
-def register_backend() -> None:
-    """Register the backend, once."""
-    if BACKEND not in dist.Backend.backend_list:
-        dist.Backend.register_backend(BACKEND, create, extended_api=True, devices=["cpu", "cuda"])
+from byteps.torch_registry import BACKEND
 
 
-def create(options: Any, backend_options: object = None) -> BytepsProcessGroup:
-    """Make the process group that torch describes; joins the job if that was not done."""
-    del backend_options
-    default.init()
-    return BytepsProcessGroup(options)
+def refuse_options(options: Any, backend_options: object) -> None:
+    """Raise for arguments of init_process_group and new_group that would have no effect."""
+    if backend_options is not None:
+        raise InvalidArgumentError(
+            f"pg_options is a {type(backend_options).__name__}, and the backend 'byteps' has no "
+            "options for a group. Leave pg_options out; 'bps run --print-config' shows the options "
+            "of a job."
+        )
+    if getattr(options, "enable_reconfigure", False):
+        raise InvalidArgumentError(
+            "enable_reconfigure=True: the backend 'byteps' cannot make a group anew around a lost "
+            "rank. Leave it out. With 'bps run --min-np N' a job goes on after the loss of a "
+            "worker, with the operations of byteps.torch."
+        )
 
 
 class BytepsProcessGroup(dist.ProcessGroup):
     """A group of ranks. Collectives start at once and go on in the background."""
 
     def __init__(self, options: Any) -> None:
+        """Take torch's options; joins the job if that was not done."""
         super().__init__(options.group_rank, options.group_size)
+        default.init()
         session = default.current()
         rank, name = options.group_rank, str(options.group_id)
         ranks = ranks_of_group(session, rank, options.group_size, options.global_ranks_in_group)

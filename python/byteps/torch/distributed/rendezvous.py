@@ -2,76 +2,38 @@
 
 `byteps://` is a rendezvous of torch.distributed: rank 0 opens a TCPStore on a free port, and its
 address travels through byteps itself. `init_process_group("byteps")` without an `init_method` comes
-here too, through `env://`, when MASTER_ADDR is not set; other backends keep torch's own `env://`.
+here too, unless the environment says where torch meets (byteps/torch_registry.py).
 """
 
 from __future__ import annotations
 
-import importlib
 import socket
-import sys
-import types
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 from urllib.parse import parse_qsl, urlparse
 
 import torch.distributed as dist
 
 from byteps.common.errors import InvalidArgumentError, PeerLostError
-from byteps.common.job.launch_environment import own_address, torch_knows_where
+from byteps.common.job.launch_environment import own_address, tell_libraries
 from byteps.common.operations.byte_rows import bytes_of_root
 from byteps.common.operations.call import Call
 from byteps.common.session import default
 from byteps.common.session.session import Session
 from byteps.common.types import Operation
 from byteps.torch.distributed.channel import NO_FEWER_RANKS
+from byteps.torch_registry import LIMIT, SCHEME
 
-SCHEME = "byteps"
-_LIMIT = timedelta(minutes=30)
 _Meeting = tuple[Any, int, int]
 
 
-def register_handlers() -> None:
-    """Register `byteps://`, and `env://` for processes without MASTER_ADDR."""
-    handlers = _handlers()
-    if SCHEME in handlers:
-        return
-    dist.register_rendezvous_handler(SCHEME, meet)
-    environment = handlers.get("env")
-    if environment is None:
-        return
+def meet(url: str, timeout: timedelta = LIMIT, **more: Any) -> Iterator[_Meeting]:
+    """Join the job if that was not done; yield (store, rank, number of ranks).
 
-    def meet_by_environment(url: str, timeout: timedelta = _LIMIT, **more: Any) -> Iterator[Any]:
-        # Here so that a variable that is set later counts.
-        if torch_knows_where() or SCHEME not in _backend_of_caller():
-            yield from environment(url, timeout=timeout, **more)
-        else:
-            yield from meet(url, timeout)
-
-    handlers["env"] = meet_by_environment
-
-
-def _backend_of_caller() -> str:
-    """Return the backend that init_process_group was called with, which torch tells no rendezvous;
-    empty where torch has another shape."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        if frame.f_code.co_name == "init_process_group" and "backend" in frame.f_locals:
-            return str(frame.f_locals["backend"] or "")
-        frame = cast("types.FrameType", frame.f_back)
-    return ""
-
-
-def _handlers() -> dict[str, Any]:
-    """Return torch's table of rendezvous; an empty one where it has another shape."""
-    module = importlib.import_module("torch.distributed.rendezvous")
-    handlers = getattr(module, "_rendezvous_handlers", None)
-    return handlers if isinstance(handlers, dict) else {}
-
-
-def meet(url: str, timeout: timedelta = _LIMIT, **more: Any) -> Iterator[_Meeting]:
-    """Join the job if that was not done; yield (store, rank, number of ranks)."""
+    Afterwards RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE are set, from which libraries such
+    as Accelerate learn that there is a world.
+    """
     default.init()
     session = default.current()
     wanted = dict(parse_qsl(urlparse(url).query))
@@ -81,6 +43,7 @@ def meet(url: str, timeout: timedelta = _LIMIT, **more: Any) -> Iterator[_Meetin
                 f"init_process_group was called with {word}={wanted[word]}, in the job it is "
                 f"{value}. Leave {word} out: it is known."
             )
+    tell_libraries(session.rank, session.size, session.local_rank, session.local_size)
     yield open_store(session, timeout), session.rank, session.size
     raise RuntimeError(f"{SCHEME}:// can be used once for each init_process_group.")
 

@@ -1,0 +1,76 @@
+"""Makes the backend `byteps` known to torch.distributed. It imports nothing that the backend needs.
+
+`init_process_group` asks torch's `env://` for a store before it asks for the backend. torch's own
+needs four variables there, which only some launchers set. Where one is missing, the ranks of this
+backend meet through byteps itself, which knows rank and size from any launcher.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import types
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any, cast
+from urllib.parse import parse_qsl, urlparse
+
+from byteps.common.job.cluster import torch_is_told_where
+
+BACKEND = "byteps"
+SCHEME = "byteps"
+LIMIT = timedelta(minutes=30)
+
+Create = Callable[..., Any]
+Meet = Callable[..., Iterator[Any]]
+
+
+def register(create: Create, meet: Meet) -> None:
+    """Register the backend and `byteps://`, once. REQUIRES: this torch has torch.distributed.
+
+    `create` makes a process group from torch's options, and `meet` is a rendezvous of torch.
+    """
+    import torch.distributed as dist
+
+    if BACKEND not in dist.Backend.backend_list:
+        dist.Backend.register_backend(BACKEND, create, extended_api=True, devices=["cpu", "cuda"])
+    handlers = _handlers()
+    if SCHEME in handlers:
+        return
+    dist.register_rendezvous_handler(SCHEME, meet)
+    environment = handlers.get("env")
+    if environment is None:
+        return
+
+    def meet_by_environment(url: str, timeout: timedelta = LIMIT, **more: Any) -> Iterator[Any]:
+        # Here so that a variable that is set later counts.
+        if BACKEND in _backend_of_caller() and not torch_is_told_where(os.environ, _said_in(url)):
+            yield from meet(url, timeout)
+        else:
+            yield from environment(url, timeout=timeout, **more)
+
+    handlers["env"] = meet_by_environment
+
+
+def _said_in(url: str) -> list[str]:
+    """Return the variables for which `init_process_group` has an argument that was given."""
+    return [name.upper() for name, _ in parse_qsl(urlparse(url).query)]
+
+
+def _backend_of_caller() -> str:
+    """Return the backend that init_process_group was called with, which torch tells no rendezvous;
+    empty where torch has another shape."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == "init_process_group" and "backend" in frame.f_locals:
+            return str(frame.f_locals["backend"] or "")
+        frame = cast("types.FrameType", frame.f_back)
+    return ""
+
+
+def _handlers() -> dict[str, Any]:
+    """Return torch's table of rendezvous; an empty one where it has another shape."""
+    module = importlib.import_module("torch.distributed.rendezvous")
+    handlers = getattr(module, "_rendezvous_handlers", None)
+    return handlers if isinstance(handlers, dict) else {}

@@ -1,8 +1,8 @@
 """Makes the backend `byteps` known to torch.distributed. It imports nothing that the backend needs.
 
 `init_process_group` asks torch's `env://` for a store before it asks for the backend. torch's own
-needs four variables there, which only some launchers set. Where one is missing, the ranks of this
-backend meet through byteps itself, which knows rank and size from any launcher.
+needs four variables there, which only some launchers set. Where one is missing, or where only
+`bps run` has chosen the place, the ranks of this backend meet through byteps itself.
 """
 
 from __future__ import annotations

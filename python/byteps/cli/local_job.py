@@ -8,12 +8,13 @@ import socket
 from collections.abc import Mapping, Sequence
 
 from byteps.cli.children import NOTICES_VARIABLE, ProcessSpec
+from byteps.cli import torch_variables
 from byteps.cli.cores import bound
 from byteps.cli.supervisor import Supervisor
 from byteps.common.job.cluster import MIN_WORKERS_VARIABLE
 from byteps.common.job.executables import find_program
 from byteps.common.job.launch_environment import LOOPBACK
-from byteps.common.job.layout import LOCAL_SIZES_VARIABLE
+from byteps.common.job.layout import LOCAL_SIZES_VARIABLE, Layout
 
 # What an outer job may have left in the environment and would mislead this one.
 NOT_INHERITED = (
@@ -29,6 +30,7 @@ NOT_INHERITED = (
     "DMLC_ROLE",
     "DMLC_WORKER_ID",
     NOTICES_VARIABLE,
+    *torch_variables.OF_ANOTHER_JOB,
 )
 
 _WAITING_VARIABLE = "BYTEPS_WAITING"
@@ -79,15 +81,18 @@ def local_job(
     secret are random, so that no other job can meet this one. Losses of workers are survived down
     to `min_workers`; 0: not at all.
     """
+    root_port = free_port()
+    job_id = torch_variables.new_job_id(avoid=root_port)
     shared = {
         **{k: v for k, v in environment.items() if k not in NOT_INHERITED},
+        **torch_variables.meeting(environment, LOOPBACK, job_id),
         "DMLC_NUM_WORKER": "1",
         "DMLC_NUM_SERVER": str(num_servers),
         "DMLC_PS_ROOT_URI": LOOPBACK,
-        "DMLC_PS_ROOT_PORT": str(free_port()),
+        "DMLC_PS_ROOT_PORT": str(root_port),
         "BYTEPS_LOCAL_SIZE": str(num_workers),
         "BYTEPS_FORCE_DISTRIBUTED": "1" if num_servers else "0",
-        "BYTEPS_JOB_ID": secrets.token_hex(8),
+        "BYTEPS_JOB_ID": job_id,
         "BYTEPS_JOB_SECRET": secrets.token_hex(16),
         MIN_WORKERS_VARIABLE: str(min_workers),
         "PYTHONUNBUFFERED": "1",
@@ -99,8 +104,14 @@ def local_job(
     for index in range(num_servers):
         # A server that is started again takes the place of the one that was lost.
         specs.append(service("server", f"server {index}", {**shared, "DMLC_RANK": str(index)}))
+    layout = Layout((num_workers,))
     for rank in range(num_workers):
-        extra = {"DMLC_ROLE": "worker", "DMLC_WORKER_ID": "0", "BYTEPS_LOCAL_RANK": str(rank)}
+        extra = {
+            "DMLC_ROLE": "worker",
+            "DMLC_WORKER_ID": "0",
+            "BYTEPS_LOCAL_RANK": str(rank),
+            **torch_variables.of_worker(layout, 0, rank),
+        }
         specs.append(ProcessSpec(f"worker {rank}", command, {**shared, **extra}, rank=rank))
     return bound(specs, environment)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from byteps.__version__ import __version__
+from byteps.cli import torch_variables
 from byteps.cli.children import ProcessSpec
 from byteps.cli.confirmations import Confirmations
 from byteps.cli.guard import MARKER_VARIABLE
@@ -127,6 +128,7 @@ def placed(hosts: Sequence[Host], options: RemoteOptions) -> list[Part]:
                 "DMLC_WORKER_ID": str(machine),
                 "BYTEPS_LOCAL_RANK": str(local_rank),
                 LOCAL_SIZE_VARIABLE: str(host.slots),
+                **torch_variables.of_worker(layout, machine, local_rank),
             }
             workers.append(_process(host.name, "worker", f"worker {rank}", rank, **numbers))
         parts.append(Part(host.name, "worker", workers))
@@ -140,14 +142,17 @@ def layout_of(hosts: Sequence[Host]) -> Layout:
 
 def job_variables(hosts: Sequence[Host], servers: int, root: str) -> dict[str, str]:
     """Return the variables that describe the job, the same on all hosts."""
+    port = port_of(secrets.randbits(32))
+    job_id = torch_variables.new_job_id(avoid=port)
     return {
         **layout_of(hosts).variables(),
         "DMLC_NUM_SERVER": str(servers),
         "DMLC_PS_ROOT_URI": root,
-        "DMLC_PS_ROOT_PORT": str(port_of(secrets.randbits(32))),
+        "DMLC_PS_ROOT_PORT": str(port),
         "BYTEPS_FORCE_DISTRIBUTED": "1" if servers else "0",
-        "BYTEPS_JOB_ID": secrets.token_hex(8),
+        "BYTEPS_JOB_ID": job_id,
         "BYTEPS_JOB_SECRET": os.environ.get("BYTEPS_JOB_SECRET") or secrets.token_hex(16),
+        **torch_variables.meeting(os.environ, root, job_id),
         "PYTHONUNBUFFERED": "1",
     }
 

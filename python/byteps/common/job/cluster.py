@@ -63,10 +63,25 @@ def port_of(number: int) -> int:
     return _PORT_FIRST + number % _PORTS
 
 
+def torch_port(job_id: str) -> int:
+    """Return where torch's store of a job listens, if nobody has chosen another port.
+
+    Every process of the job computes it, so each can tell this port from one that was chosen.
+    """
+    return port_of(int(hashlib.sha256(f"torch {job_id}".encode()).hexdigest()[:8], 16))
+
+
 def torch_is_told_where(environment: Environment, known: Collection[str] = ()) -> bool:
-    """Return whether all is said that torch needs to meet, here or in what is `known` besides."""
+    """Return whether somebody has chosen where the ranks of torch meet, and all is said that torch
+    needs for it, here or in what is `known` besides.
+
+    `bps run` sets these variables, too, for other backends than ours: it has chosen nothing.
+    """
     needed = {"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"} - set(known)
-    return all(environment.get(name) for name in needed)
+    if not all(environment.get(name) for name in needed):
+        return False
+    ours = torch_port(environment.get("BYTEPS_JOB_ID", ""))
+    return environment.get("MASTER_PORT") != str(ours)
 
 
 def described_job(environment: Environment) -> Job | None:

@@ -8,7 +8,6 @@ needs four variables there, which only some launchers set. Where one is missing,
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -45,7 +44,7 @@ def register(create: Create, meet: Meet) -> None:
 
     def meet_by_environment(url: str, timeout: timedelta = LIMIT, **more: Any) -> Iterator[Any]:
         # Here so that a variable that is set later counts.
-        if BACKEND in _backend_of_caller() and not torch_is_told_where(os.environ, _said_in(url)):
+        if BACKEND in _backend_of_caller() and not torch_is_told_where(known=_said_in(url)):
             yield from meet(url, timeout)
         else:
             yield from environment(url, timeout=timeout, **more)

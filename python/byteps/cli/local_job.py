@@ -7,8 +7,8 @@ import secrets
 import socket
 from collections.abc import Mapping, Sequence
 
-from byteps.cli.children import NOTICES_VARIABLE, ProcessSpec
 from byteps.cli import torch_variables
+from byteps.cli.children import NOTICES_VARIABLE, ProcessSpec
 from byteps.cli.cores import bound
 from byteps.cli.supervisor import Supervisor
 from byteps.common.job.cluster import MIN_WORKERS_VARIABLE

@@ -99,7 +99,7 @@ def test_torch_is_told_where_only_with_all_of_it() -> None:
     for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
         rest = {key: value for key, value in whole.items() if key != name}
         assert not torch_is_told_where(rest)
-        assert torch_is_told_where(rest, [name])
+        assert torch_is_told_where(rest, known=[name])
 
 
 @torch_jobs.needs_torch

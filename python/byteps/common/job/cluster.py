@@ -8,6 +8,7 @@ computes the same job by itself; nothing is exchanged for it. Programs in C keep
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
@@ -71,7 +72,7 @@ def torch_port(job_id: str) -> int:
     return port_of(int(hashlib.sha256(f"torch {job_id}".encode()).hexdigest()[:8], 16))
 
 
-def torch_is_told_where(environment: Environment, known: Collection[str] = ()) -> bool:
+def torch_is_told_where(environment: Environment = os.environ, known: Collection[str] = ()) -> bool:
     """Return whether somebody has chosen where the ranks of torch meet, and all is said that torch
     needs for it, here or in what is `known` besides.
 

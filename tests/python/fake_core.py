@@ -189,6 +189,8 @@ class FakeSession:
         return int(self._operations[handle].complete) if handle in self._operations else -1
 
     def wait(self, handle: int, timeout_ms: int) -> None:
+        if handle not in self._operations:
+            raise error_from_code(1, f"handle {handle} was released")
         item = self._operations[handle]
         item.complete = True
         if handle in self._followers:

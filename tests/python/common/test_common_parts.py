@@ -111,10 +111,10 @@ def test_objects_that_come_and_go_cost_nothing_that_stays() -> None:
     given = names.GivenNames()
     for number in range(1, 1001):
         assert given.give("a") == number
-    assert not given._kept
+    assert not given._given.value().kept
     given.keep("a", 1002, 1)
     assert [given.give("a"), given.give("a")] == [1001, 1003]
-    assert not given._kept, "the order has come to it"
+    assert not given._given.value().kept, "the order has come to it"
 
 
 def test_a_process_set_that_is_gone_has_no_calls() -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from byteps.common.errors import BytepsError, DeadlineError
+from byteps.common.errors import BytepsError, DeadlineError, InvalidArgumentError
 from byteps.common.request import Request
 from byteps.common.session.open_operations import OpenOperation
 from byteps.common.session.session import Session
@@ -45,8 +45,9 @@ class Flight:
     """Some operations that are started together and make one result. Any thread may wait for it.
 
     The first thread that finds the operations complete runs `finish`, which gets the flight; its
-    result, or the first error, is kept for everyone who waits. Without a watch a wait lasts until
-    the operations are over; with one, it looks around twice a second.
+    result, or the first error, is kept for everyone who waits. A signal handler that interrupts
+    `finish` cannot have the result. Without a watch a wait lasts until the operations are over;
+    with one, it looks around twice a second.
 
     The session has the operations and their memory from before their start. A flight that nobody
     has any more, or that an exception has interrupted, abandons them: they go on, and the session
@@ -54,7 +55,7 @@ class Flight:
     """
 
     __slots__ = (
-        "__weakref__", "_finish", "_limit_s", "_lock", "_watch",
+        "__weakref__", "_finish", "_is_settling", "_limit_s", "_lock", "_watch",
         "error", "is_settled", "name", "operations", "receipt", "result", "session",
     )  # fmt: skip
 
@@ -77,7 +78,8 @@ class Flight:
         self._finish = finish
         self._watch = watch
         self._limit_s = limit_s
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may wait, too
+        self._is_settling = False
         self.is_settled = False  # there is a result or an error
         self.operations = [session.operation(request, keep_alive, self) for request in requests]
         try:
@@ -100,7 +102,7 @@ class Flight:
             return True
         with self._lock:
             if not self.is_settled:
-                if not self.is_complete():
+                if self._is_settling or not self.is_complete():
                     return False
                 self._settle(self._first_error())
         self._tell()
@@ -190,15 +192,26 @@ class Flight:
 
     def _settle(self, error: Exception | None) -> None:
         """Make the result. REQUIRES: the lock, and that all operations are complete."""
-        if error is None and self._finish is not None:
-            try:
-                self.result = self._finish(self)
-            except Exception as raised:
-                error = raised
-        if error is not None:
-            self.error = error if self._watch is None else self._watch.explain(error)
-        self.receipt.ranks = self._members()
-        self._let_go()
+        if self._is_settling:
+            raise InvalidArgumentError(
+                f"a signal handler waits for '{self.name}', and has interrupted the code that "
+                "makes the result. Wait for it after the handler."
+            )
+        try:
+            self._is_settling = True
+            if self.is_settled:  # a signal handler has made it meanwhile
+                return
+            if error is None and self._finish is not None:
+                try:
+                    self.result = self._finish(self)
+                except Exception as raised:
+                    error = raised
+            if error is not None:
+                self.error = error if self._watch is None else self._watch.explain(error)
+            self.receipt.ranks = self._members()
+            self._let_go()
+        finally:
+            self._is_settling = False
 
     def _let_go(self) -> None:
         self._finish = self._watch = None
@@ -210,7 +223,7 @@ class Flight:
     def give_up(self, error: Exception) -> None:
         """End the flight with an error; its operations go on, with the memory that they need."""
         with self._lock:
-            if self.is_settled:
+            if self.is_settled or self._is_settling:
                 return
             self.error = error
             self._finish = None

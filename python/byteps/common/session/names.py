@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-from collections import Counter
+from typing import NamedTuple
 
 from byteps.common.errors import InvalidArgumentError
+from byteps.common.session.atomic_state import AtomicState
 
 # So many unnamed calls may be open at once. A job keeps what it knows of a name, for each shape and
 # kind of call under it, as long as it is in use: more names would cost more.
@@ -52,28 +52,41 @@ def check_name(name: object) -> None:
             ) from None
 
 
+class _Calls(NamedTuple):
+    """The unnamed calls among the ranks of a scope."""
+
+    number: int = 0
+    taken_back: frozenset[str] = frozenset()  # names of calls that do not count
+
+    def last(self, scope: str) -> str:
+        """Return the name of the last one that counts. REQUIRES: there is one."""
+        return unnamed(scope, (self.number - 1) % UNNAMED_CALLS_AT_ONCE + 1)
+
+
 class UnnamedCalls:
-    """Counts unnamed calls. Ranks agree if they make the same calls. Any thread.
+    """Counts unnamed calls. Ranks agree if they make the same calls. Any thread, any handler.
 
     All kinds of calls are counted together, so that ranks that make different calls meet under one
     name and are told so.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._counts: Counter[str] = Counter()
-        self._taken_back: set[str] = set()
+        self._scopes: dict[str, AtomicState[_Calls]] = {}
 
     def name(self, scope: str) -> str:
         """Return a name for the next unnamed call among the ranks that `scope` stands for."""
-        with self._lock:
-            self._counts[scope] += 1
-            name = self._last_name(scope)
-            self._taken_back.discard(name)
-        return name
 
-    def _last_name(self, scope: str) -> str:
-        return unnamed(scope, (self._counts[scope] - 1) % UNNAMED_CALLS_AT_ONCE + 1)
+        def count_one(before: _Calls) -> tuple[_Calls, str]:
+            calls = _Calls(before.number + 1, before.taken_back)
+            name = calls.last(scope)
+            if name in calls.taken_back:
+                calls = _Calls(calls.number, calls.taken_back - {name})
+            return calls, name
+
+        calls = self._scopes.get(scope)
+        if calls is None:
+            calls = self._scopes.setdefault(scope, AtomicState(_Calls()))
+        return calls.change(count_one)
 
     def take_back(self, name: str) -> None:
         """Do not count the call that has got `name`: not all ranks made it.
@@ -81,46 +94,53 @@ class UnnamedCalls:
         Then those that did and those that did not count alike from here on. A call that later ones
         follow counts until they are taken back, too. Other names are passed over.
         """
-        scope, unnamed, _ = name.rpartition("noname.")
-        with self._lock:
-            if not unnamed or scope not in self._counts:
-                return
-            self._taken_back.add(name)
-            while self._counts[scope] and self._last_name(scope) in self._taken_back:
-                self._taken_back.remove(self._last_name(scope))
-                self._counts[scope] -= 1
+        scope, mark, number = name.rpartition("noname.")
+        calls = self._scopes.get(scope) if mark and number.isdecimal() else None
+        if calls is None:
+            return
+
+        def uncount(before: _Calls) -> tuple[_Calls, None]:
+            calls = _Calls(before.number, before.taken_back | {name})
+            while calls.number and calls.last(scope) in calls.taken_back:
+                calls = _Calls(calls.number - 1, calls.taken_back - {calls.last(scope)})
+            return calls, None
+
+        calls.change(uncount)
 
     def forget(self, scope: str) -> None:
         """Nobody makes a call of that scope any more."""
-        with self._lock:
-            self._counts.pop(scope, None)
-            self._taken_back -= {name for name in self._taken_back if name.startswith(scope)}
+        self._scopes.pop(scope, None)
 
     def begin_again(self) -> None:
         """Count from one again: ranks that made different numbers of calls agree from here on."""
-        with self._lock:
-            self._counts.clear()
-            self._taken_back.clear()
+        self._scopes = {}
+
+
+class _Given(NamedTuple):
+    """The names that are taken. Those who change it make a new one."""
+
+    counts: dict[str, int]  # numbers of a base up to this one
+    kept: frozenset[str]  # other names
 
 
 class GivenNames:
     """The names that objects of one session have, each its own; the same on all ranks, by order of
-    calls. Any thread."""
+    calls. Any thread, any handler."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._counts: Counter[str] = Counter()  # numbers of a base up to this one are taken
-        self._kept: set[str] = set()  # other names that are
+        self._given = AtomicState(_Given({}, frozenset()))
 
     def give(self, base: str) -> int:
         """Return the lowest number, from 1, under which nobody has `base` yet."""
-        with self._lock:
-            while True:
-                self._counts[base] += 1
-                number = self._counts[base]
-                if numbered(base, number) not in self._kept:
-                    return number
-                self._kept.remove(numbered(base, number))
+
+        def take(before: _Given) -> tuple[_Given, int]:
+            kept, number = before.kept, before.counts.get(base, 0) + 1
+            while numbered(base, number) in kept:
+                kept -= {numbered(base, number)}
+                number += 1
+            return _Given({**before.counts, base: number}, kept), number
+
+        return self._given.change(take)
 
     def keep(self, base: str, number: int, age: int) -> str:
         """Return a name for what had that number, and nothing else, `age` sessions ago.
@@ -128,14 +148,16 @@ class GivenNames:
         That is the one it had if nobody has it yet: on a rank that has joined since, the same thing
         is new. Otherwise it says the age, so that those of one session may ask in any order.
         """
-        with self._lock:
+
+        def take(before: _Given) -> tuple[_Given, str]:
             name = numbered(base, number)
-            if number <= self._counts[base]:
+            if number <= before.counts.get(base, 0):
                 name += f"~{age}"
-            while name in self._kept:
+            while name in before.kept:
                 name += f"~{age}"
-            self._kept.add(name)
-            return name
+            return _Given(before.counts, before.kept | {name}), name
+
+        return self._given.change(take)
 
 
 def numbered(base: str, number: int) -> str:

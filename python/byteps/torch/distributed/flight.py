@@ -105,7 +105,7 @@ class Teller:
     def __init__(self, name: str) -> None:
         self._name = name
         self._flights: queue.SimpleQueue[Flight | None] = queue.SimpleQueue()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may start a flight, too
         self._thread: threading.Thread | None = None
 
     def tell(self, flight: Flight) -> None:

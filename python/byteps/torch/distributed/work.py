@@ -29,7 +29,7 @@ class Unwaited:
     def __init__(self, keeps: bool = LOSES_PYTHON_HALVES) -> None:
         self._keeps = keeps
         self._works: dict[int, FlightWork] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may start a work, too
 
     def keep(self, work: FlightWork) -> None:
         """Keep a new work, if this torch needs that."""

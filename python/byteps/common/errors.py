@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 __all__ = [
     "BytepsError",
@@ -23,6 +23,16 @@ __all__ = [
     "ShutdownError",
     "UnavailableError",
 ]
+
+
+AnError = TypeVar("AnError", bound=Exception)
+
+
+def without_traceback(error: AnError) -> AnError:
+    """Return an error that says the same. A traceback keeps all that its frames have."""
+    bare = type(error).__new__(type(error), *error.args)
+    bare.__dict__.update(error.__dict__)
+    return bare
 
 
 class BytepsError(RuntimeError):

@@ -101,6 +101,37 @@ def test_whoever_waits_for_several_hears_the_first_error_when_all_are_over(core)
     assert default.pending().synchronize_all(handles) == [None] * 3
 
 
+def test_threads_that_wait_for_one_failed_operation_all_hear_the_error(core, monkeypatch) -> None:
+    default.init()
+    core.failing["byteps.a"] = PeerLostError.code
+    pending, handle = default.pending(), barrier_handle("a")
+    flight = weakref.ref(pending._pending[int.__int__(handle)])
+    native: Any = default.current()._native
+    native_wait = native.wait
+    all_wait, first_is_done, seen = threading.Barrier(2), threading.Event(), []
+
+    def wait(number: int, timeout_ms: int) -> None:
+        all_wait.wait(60)
+        if threading.current_thread() is second:
+            assert first_is_done.wait(60)
+        native_wait(number, timeout_ms)
+
+    def synchronize() -> None:
+        try:
+            seen.append(pending.synchronize(handle))
+        except Exception as error:
+            seen.append(str(error))
+
+    monkeypatch.setattr(native, "wait", wait)
+    second = threading.Thread(target=synchronize)
+    second.start()
+    synchronize()
+    first_is_done.set()
+    second.join()
+    assert seen == ["byteps.a failed"] * 2
+    assert flight() is None, "no traceback keeps it"
+
+
 def test_an_abandoned_operation_is_let_go_when_it_is_over(core) -> None:
     default.init()
     pending = default.pending()

@@ -9,7 +9,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from byteps.common.errors import BytepsError, DeadlineError, InvalidArgumentError
+from byteps.common.errors import (
+    BytepsError,
+    DeadlineError,
+    InvalidArgumentError,
+    without_traceback,
+)
 from byteps.common.request import Request
 from byteps.common.session.open_operations import OpenOperation
 from byteps.common.session.session import Session
@@ -122,11 +127,15 @@ class Flight:
             with self._lock:
                 if not self.is_settled:
                     self._settle(error)
-            del error  # its traceback has this frame: a circle would keep the session
+        with self._lock:
+            error, result = self.error, self.result
         self._tell()  # also whom only this thread knows of
-        if self.error is not None:
-            raise self.error
-        return self.result
+        try:
+            if error is not None:
+                raise error
+            return result
+        finally:
+            del error  # its traceback has this frame: a circle would keep the session
 
     def _waits(self, timeout_ms: int) -> Iterator[Callable[[], object]]:
         """Return what to call, in turn, to wait for the operations; each raises their errors."""
@@ -230,6 +239,12 @@ class Flight:
             self.is_settled = True
         self.session.abandon(self.operations)
         self._tell()
+
+    def forget_traceback(self) -> None:
+        """Keep no traceback of the error: it has the flight, and nothing shall be kept alive so."""
+        with self._lock:
+            if self.error is not None:
+                self.error = without_traceback(self.error)
 
     def abandon(self) -> None:
         """Want no result; the operations go on, with the memory that they need."""

@@ -133,7 +133,7 @@ class PendingTable:
         finally:
             if flight.is_settled:
                 self._forget(handle)
-                flight.error = None  # whose traceback has the flight: nothing is kept alive so
+                flight.forget_traceback()
 
     def synchronize_all(self, handles: Iterable[int]) -> list[Any]:
         """Do `synchronize` with each, also after a failure; return the results, or raise the first

@@ -68,6 +68,26 @@ def test_a_flight_whose_second_operation_cannot_start_frees_the_first_name_at_it
     default.pending().synchronize(handle)
 
 
+def test_a_call_without_a_name_that_does_not_start_does_not_count(core, monkeypatch) -> None:
+    """Because the other ranks, on which it started, take it back, too."""
+    default.init()
+    native: Any = default.current()._native
+    unnamed = partial(start, Call(Operation.BARRIER), "cpu", DataType.UINT8, ())
+    default.pending().synchronize(unnamed())
+
+    def refused(*_: object, **__: object) -> int:
+        raise Interrupted
+
+    for place in (native, default.current()):  # in the library's start, and before
+        with monkeypatch.context() as patch:
+            patch.setattr(place, "start" if place is native else "begin", refused)
+            with pytest.raises(Interrupted):
+                unnamed()
+    for _ in range(2):
+        default.pending().synchronize(unnamed())
+    assert core.names() == [f"byteps.noname.{number}" for number in (1, 2, 3)]
+
+
 def test_an_error_of_a_watched_flight_is_explained(core) -> None:
     default.init()
     core.failing["byteps.a"] = PeerLostError.code

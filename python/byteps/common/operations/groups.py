@@ -39,15 +39,16 @@ def start_group(
     """
     session = default.current()
     default.pending().sweep()
-    dtype, shape, source, target = packs[0].buffer()
-    first = request_of(session, packs[0].call(call), device, dtype, shape, source, target)
+    # Before the group has a name: nothing else may fail between the name and the start.
+    parts = [(pack.call(call), pack.buffer()) for pack in packs]
+    own, (dtype, shape, source, target) = parts[0]
+    first = request_of(session, own, device, dtype, shape, source, target)
     keep = (keep_alive, packs)
     if len(packs) == 1:
         return default.pending().add(Flight(session, [first], finish, keep))
     requests = [first]
-    for number, pack in enumerate(packs[1:], 1):
-        dtype, shape, source, target = pack.buffer()
-        own = replace(pack.call(call), name=f"{first.name}.{number}")
+    for number, (own, (dtype, shape, source, target)) in enumerate(parts[1:], 1):
+        own = replace(own, name=f"{first.name}.{number}")
         requests.append(request_of(session, own, device, dtype, shape, source, target))
     return default.pending().add(Chain(session, requests, finish, keep))
 

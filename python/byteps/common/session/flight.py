@@ -86,11 +86,14 @@ class Flight:
         self._lock = threading.RLock()  # a signal handler may wait, too
         self._is_settling = False
         self.is_settled = False  # there is a result or an error
-        self.operations = [session.operation(request, keep_alive, self) for request in requests]
+        self.operations: list[OpenOperation] = []
         try:
+            self.operations = [session.operation(one, keep_alive, self) for one in requests]
             self._begin()
         except BaseException:  # also one of a signal handler
             session.abandon(self.operations)
+            if not any(operation.handle for operation in self.operations):
+                session.unnamed.take_back(self.name)
             raise
 
     def _begin(self) -> None:

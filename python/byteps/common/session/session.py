@@ -174,10 +174,14 @@ class Session:
         call must have said `expect_calls`.
         """
         self.sweep()
-        holder = self._open.get(NAME_PREFIX + request.name)
-        if holder is not None:
-            raise self._duplicate(holder, request)
-        handle = self._native.start(*request.arguments(), ending=ending)
+        try:
+            holder = self._open.get(NAME_PREFIX + request.name)
+            if holder is not None:
+                raise self._duplicate(holder, request)
+            handle = self._native.start(*request.arguments(), ending=ending)
+        except BytepsError:
+            self.unnamed.take_back(request.name)
+            raise
         self._launched.add(handle, NAME_PREFIX + request.name)
         if self._recorders:
             self._take_entries(now_and_then=True)

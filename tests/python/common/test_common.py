@@ -13,15 +13,18 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_core import FakeSession, Opening
 
 from byteps.common import environment, errors
 from byteps.common.job import executables, launch_environment
+from byteps.common.operations.call import Call, start
 from byteps.common.request import Request
 from byteps.common.session import default
 from byteps.common.session.names import UNNAMED_CALLS_AT_ONCE, UnnamedCalls, usage_name
+from byteps.common.timeline.timeline import Trace
 from byteps.common.types import DataType, Operation
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -145,6 +148,23 @@ def test_signal_handlers_during_shutdown(core, monkeypatch) -> None:
     assert seen == [False]
     default.init()
     assert core.opened == 2
+
+
+def test_a_copy_of_the_process_leaves_no_job_and_writes_no_record(
+    core, monkeypatch, tmp_path
+) -> None:
+    default.init()
+    session = default.current()
+    native: Any = session._native
+    session.add_recorder(Trace(tmp_path, 0, 1, 1))
+    default.pending().synchronize(start(Call(Operation.BARRIER, "a"), "cpu", DataType.UINT8, ()))
+    session.before_leaving.append(lambda: pytest.fail("waits for what the parent has begun"))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: -1)
+        default.shutdown()
+    assert not default.is_initialized()
+    assert not native._down
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("text", ["1", "TRUE", "yes", " on"])

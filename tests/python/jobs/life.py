@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -119,14 +121,19 @@ def check_forks() -> None:
         for step, batch in enumerate(loader):
             result = bps.allreduce(batch, name="batch", op=bps.Sum)
             assert result.flatten().tolist() == [2.0 * step * size, (2.0 * step + 1) * size], epoch
+    folder = tempfile.mkdtemp()
+    bps.start_timeline(f"{folder}/timeline.json")
     child = os.fork()
     if child == 0:
         try:
             bps.allreduce(torch.ones(1), name="in a child")
         except bps.InvalidArgumentError as error:
             assert "forked" in str(error)  # noqa: PT017
+            bps.shutdown()
             sys.exit(7)  # with everything that runs at exit
         os._exit(1)
+    bps.stop_timeline()
+    shutil.rmtree(folder)
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 7
     assert bps.allreduce(torch.ones(1), name="in the parent", op=bps.Sum).item() == size

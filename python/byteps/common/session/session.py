@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 import time
@@ -54,6 +55,7 @@ class Session:
         This is the process' session of that `number`.
         """
         self.number = number
+        self._process = os.getpid()
         # What plugins keep as long as the session lives, by their own keys.
         self.plugin_state: dict[str, object] = {}
         self._native = open_native([f"{k}={v}" for k, v in (settings or {}).items()])
@@ -441,7 +443,13 @@ class Session:
         self._native.give_up(why)
 
     def shutdown(self) -> None:
-        """Leave the job; open operations end with ShutdownError. Idempotent."""
+        """Leave the job; open operations end with ShutdownError. Idempotent.
+
+        In a copy of the process, made by fork, this does nothing: the job, its records and what
+        waits before the end belong to the process that has opened the session.
+        """
+        if os.getpid() != self._process:
+            return
         # An exception that ends the process has left the others without this rank's next calls.
         if getattr(sys, "last_value", None) is None:
             for wait in self.before_leaving:

@@ -109,7 +109,11 @@ def main() -> None:
             threading.Thread(target=corrupt, args=arguments, daemon=True).start()
         if rank == 0 and sys.argv[1] == "length":
             # Rank 1 stops this process when it has heard whom to stop, which this process brings.
-            assert continued.wait(60), "rank 1 has not stopped and continued this process"
+            # It looks again and again: if the signal comes to another thread, nothing wakes this one.
+            wait_for(
+                "rank 1 has not stopped and continued this process",
+                lambda: continued.is_set() or None,
+            )
         step_until_an_error(rank)
         how = "no error"
     except Exception as error:

@@ -70,6 +70,7 @@ struct ShardLinks::Link final : transport::FrameReceiver {
   Duration pause = kPauseMin;
   std::unique_ptr<transport::Loop::Timer> retry;
   std::unique_ptr<transport::Loop::Timer> overdue;
+  size_t attempts_due = 0;  // the attempts on other paths that come before the link is overdue
   bool was_up = false;
   // The reports that the coordinator got while the link is down.
   std::optional<wire::Suspect> closed;
@@ -119,8 +120,7 @@ void ShardLinks::Connect(Slot slot) {
         PathsTo(targets_.all()[shard].addresses, shard - targets_.all()[shard].first_shard, own_);
     link.shared =
         !options_.shared_host.empty() && targets_.all()[shard].host == options_.shared_host;
-    link.overdue =
-        loop_.After(options_.first_unreachable_after, [this, &link] { OnOverdue(link); });
+    Await(link);
     Begin(link);
   }
 }
@@ -143,6 +143,7 @@ void ShardLinks::OnConnected(ShardId shard, uint64_t attempt,
   Link& link = *awaited;
   if (!connection.ok()) {
     if (link.shared) return TryTcp(link, connection.status());
+    if (link.attempts_due > 0) --link.attempts_due;
     TakeNextPath(link);
     return TryAgain(link, connection.status());
   }
@@ -234,7 +235,7 @@ void ShardLinks::OnClosed(Link& link, const Status& why) {
   } else {
     link.path = 0;
   }
-  link.overdue = loop_.After(options_.unreachable_after, [this, &link] { OnOverdue(link); });
+  Await(link);
   TryAgain(link, why);
   if (!cut) events_.on_suspect(suspect);
   events_.on_links();
@@ -248,7 +249,22 @@ void ShardLinks::TryAgain(Link& link, const Status& why) {
   link.pause = std::min(link.pause * 2, kPauseMax);
 }
 
+// Begins the time after which the link is overdue. If the link has several paths, an attempt on each
+// of them must fail, too, or take a time of its own: on a busy machine the time may pass while the
+// first attempts come to nothing.
+void ShardLinks::Await(Link& link) {
+  link.attempts_due = link.paths.size() > 1 ? link.paths.size() : 0;
+  const Duration patience =
+      link.was_up ? options_.unreachable_after : options_.first_unreachable_after;
+  link.overdue = loop_.After(patience, [this, &link] { OnOverdue(link); });
+}
+
 void ShardLinks::OnOverdue(Link& link) {
+  if (link.attempts_due > 0) {
+    --link.attempts_due;
+    link.overdue = loop_.After(options_.unreachable_after, [this, &link] { OnOverdue(link); });
+    return;
+  }
   bool known = link.unreachable.has_value();
   link.unreachable = wire::Suspect{Role::kServer,
                                    link.server,
@@ -310,8 +326,7 @@ void ShardLinks::TryAllAgain() {
     link.unreachable.reset();
     link.retry.reset();
     link.pause = kPauseMin;
-    Duration patience = link.was_up ? options_.unreachable_after : options_.first_unreachable_after;
-    link.overdue = loop_.After(patience, [this, &link] { OnOverdue(link); });
+    Await(link);
     if (link.handshake == nullptr) Begin(link);
   });
 }

@@ -23,7 +23,8 @@ namespace byteps::runtime {
 
 struct ShardLinkOptions {
   // The link reports a shard to the coordinator after this time without a connection. A shard that
-  // was never connected gets the longer time, because its process may still be starting.
+  // was never connected gets the longer time, because its process may still be starting. A shard
+  // with several paths gets this time once more for each path whose attempt has not failed yet.
   Duration unreachable_after = seconds(1);
   Duration first_unreachable_after = seconds(10);
   // The host identity of this process, if its transport has shared memory. The link reaches servers
@@ -88,6 +89,7 @@ class ShardLinks {
   void OnBound(ShardId shard, Result<std::unique_ptr<transport::Connection>> connection);
   void OnClosed(Link& link, const Status& why);
   void TryAgain(Link& link, const Status& why);
+  void Await(Link& link);
   void OnOverdue(Link& link);
   void LookAtPaths();
   std::string NameOf(const Link& link) const;

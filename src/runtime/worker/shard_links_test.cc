@@ -188,6 +188,32 @@ TEST_F(ShardLinksTest, WaysTakeTurnsAndNoneHoldsUpTheOthers) {
   EXPECT_EQ(loop.attempts[0].timeout, milliseconds(400));
 }
 
+// The attempt on the broken path has failed late, and the server is slow to answer on the other one.
+TEST_F(ShardLinksTest, AServerIsNotOverdueWhileAnotherWayHasNotFailed) {
+  Start(OneServer({"a:1", "b:1"}));
+  auto peer = Answer();
+  loop.failure = kDown;
+  peer->Break(kReset);
+  loop.Advance(milliseconds(30));
+  EXPECT_EQ(Whys(), (std::vector{Suspicion::kClosed}));
+  loop.failure.reset();
+  loop.Advance(milliseconds(50));
+  EXPECT_EQ(Addresses(), (All{"a:1", "a:1", "b:1"}));
+  loop.Advance(milliseconds(1900));
+  EXPECT_EQ(suspects.size(), 1u);
+  loop.Advance(milliseconds(200));
+  EXPECT_EQ(Whys(), (std::vector{Suspicion::kClosed, Suspicion::kUnreachable}));
+}
+
+TEST_F(ShardLinksTest, AServerIsOverdueInTimeIfAllWaysHaveFailed) {
+  Start(OneServer({"a:1", "b:1"}));
+  auto peer = Answer();
+  loop.failure = kDown;
+  peer->Break(kReset);
+  loop.Advance(milliseconds(1010));
+  EXPECT_EQ(Whys(), (std::vector{Suspicion::kClosed, Suspicion::kUnreachable}));
+}
+
 TEST_F(ShardLinksTest, ALaneLeavesFromItsInterface) {
   options.interfaces = {{{"10.1.0.1", 16}}, {{"10.2.0.1", 16}}};
   Start(OneServer({"10.2.0.9:8", "10.1.0.9:7"}));

@@ -249,9 +249,9 @@ void ShardLinks::TryAgain(Link& link, const Status& why) {
   link.pause = std::min(link.pause * 2, kPauseMax);
 }
 
-// Begins the time after which the link is overdue. If the link has several paths, an attempt on each
-// of them must fail, too, or take a time of its own: on a busy machine the time may pass while the
-// first attempts come to nothing.
+// Begins the time after which the link is overdue. If the link has several paths, an attempt on
+// each of them must fail, too, or take a time of its own: on a busy machine the time may pass while
+// the first attempts come to nothing.
 void ShardLinks::Await(Link& link) {
   link.attempts_due = link.paths.size() > 1 ? link.paths.size() : 0;
   const Duration patience =

@@ -188,7 +188,7 @@ TEST_F(ShardLinksTest, WaysTakeTurnsAndNoneHoldsUpTheOthers) {
   EXPECT_EQ(loop.attempts[0].timeout, milliseconds(400));
 }
 
-// The attempt on the broken path has failed late, and the server is slow to answer on the other one.
+// The attempt on the broken path has failed late, and the server is slow on the other one.
 TEST_F(ShardLinksTest, AServerIsNotOverdueWhileAnotherWayHasNotFailed) {
   Start(OneServer({"a:1", "b:1"}));
   auto peer = Answer();

@@ -109,7 +109,7 @@ def main() -> None:
             threading.Thread(target=corrupt, args=arguments, daemon=True).start()
         if rank == 0 and sys.argv[1] == "length":
             # Rank 1 stops this process when it has heard whom to stop, which this process brings.
-            # It looks again and again: if the signal comes to another thread, nothing wakes this one.
+            # It looks again and again: if another thread takes the signal, nothing wakes this one.
             wait_for(
                 "rank 1 has not stopped and continued this process",
                 lambda: continued.is_set() or None,

@@ -67,9 +67,9 @@ TEST(FaultTest, SeedsPassTheOracle) {
 // The mistakes that a crash, a freeze, a broken connection or a second coordinator shows. Two are
 // missing. A member that obeys a lower term does no harm here, because it never listens to two
 // coordinators at once, and the coordinator to which it goes back takes a higher term;
-// control_plane_test.cc catches it. A worker that hides the tensors that it has let go does harm
-// only if a coordinator ends between two messages to two workers, which happens in one seed of
-// sixty thousand; letting_go_test.cc catches it.
+// protocol/control/control_plane_test.cc catches it. A worker that hides the tensors that it has
+// let go does harm only if a coordinator ends between two messages to two workers, which happens in
+// one seed of sixty thousand; protocol/control/names/letting_go_test.cc catches it.
 class FaultMistakeTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(FaultMistakeTest, IsCaught) {

@@ -1,5 +1,5 @@
 /* The header of a program that is older than this library: the smallest structs of
- * byteps.h with BYTEPS_INTERFACE 2, with fewer fields and a shorter text. Never changed. */
+ * byteps/byteps.h with BYTEPS_INTERFACE 2, with fewer fields and a shorter text. Never changed. */
 #pragma once
 
 #include <stddef.h>

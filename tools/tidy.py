@@ -1,4 +1,4 @@
-"""Style rules that a program can check: sizes, banned words, comments, globals, names of classes.
+"""Style rules that a program can check: sizes, words, comments, paths, globals, names of classes.
 
 A line may carry `tidy-allow(rule): reason` in a comment, on itself or on the line above it.
 """
@@ -14,6 +14,7 @@ from cxx_scopes import functions, statements, types
 from repo import ROOT, Finding, code_only, files, is_cxx, line_of, read, report
 from tidy_comments import check_comments
 from tidy_constructors import constructors
+from tidy_paths import check_paths
 from tidy_rules import (
     COLUMNS_MAX,
     FILE_LINES_MAX,
@@ -213,6 +214,7 @@ def check(root: Path = ROOT) -> Iterator[Finding]:
                 cxx[path] = text
     yield from check_class_names(cxx)
     yield from check_constructors(cxx)
+    yield from check_paths(cxx, set(paths))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 // The ranks of one machine in one thread, under a random schedule. Each rank takes turns as its
-// loop does (word_loop.h): until nothing is left to do, and then only after an event of its own. An
-// event that nobody tells therefore shows as an operation that never ends; no timer can hide it.
+// loop does (room/word_loop.h): until nothing is left to do, and then only after an event of its
+// own. An event that nobody tells therefore shows as an operation that never ends; no timer can
+// hide it.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -6,9 +6,10 @@
 // with servers a process that lacks one makes each operation with it an error on every rank:
 // EncodeStage of a worker, Rounds of a shard.
 //
-// A codec keeps nothing. Error feedback is a stage of a worker (worker/piece_path.h). Answers have
-// none: a Combiner has no state of a piece. That state would lie in Piece (shard/piece_table.h),
-// which goes when the piece changes its owner; the sums after that would have other bits.
+// A codec keeps nothing. Error feedback is a stage of a worker (worker/lane/piece_path.h). Answers
+// have none: a Combiner has no state of a piece. That state would lie in Piece
+// (shard/state/piece_table.h), which goes when the piece changes its owner; the sums after that
+// would have other bits.
 #pragma once
 
 #include <cstddef>

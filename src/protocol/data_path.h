@@ -1,7 +1,7 @@
 // The way of a tensor, in order. These lists stand here and nowhere else. A stage never knows its
 // neighbours, and a stage that has nothing to do is absent from the path.
 //
-// The path of an operation; the front walks it (worker/front.cc):
+// The path of an operation; the front walks it (worker/front/front.cc):
 //
 //   declare     name, shape, dtype and operation are the same on every rank, or every rank fails
 //   layout      ranks tell sizes that differ by rank first, so that bytes land in their final place
@@ -19,9 +19,9 @@
 //   deliver
 //
 // The path of a piece, once it has credit or its owner wants it; a lane walks it
-// (worker/piece_walk.cc). Each stage takes the result of the stage before it, and may wait for an
-// event (worker/piece_path.h). Stages without a star are still to come. Stages with two stars are
-// in src/machine/ (decision 24):
+// (worker/lane/piece_walk.cc). Each stage takes the result of the stage before it, and may wait for
+// an event (worker/lane/piece_path.h). Stages without a star are still to come. Stages with two
+// stars are in src/machine/ (decision 24):
 //
 //   collect **  the machine's ranks put the piece into a block of the window: sum in rank order.
 //               All of them have begun the operation: a gate before the operation's exchange, and

@@ -7,8 +7,8 @@
 
 namespace {
 
-// The list of closed sessions, which are kept (byteps.h, byteps_close). No code reads it: it shows
-// tools that look for lost memory that these sessions are not lost.
+// The list of closed sessions, which are kept (byteps/byteps.h, byteps_close). No code reads it: it
+// shows tools that look for lost memory that these sessions are not lost.
 // tidy-allow(global): only the program has pointers to kept sessions; decision 13.
 std::atomic<byteps_session*> kept = nullptr;
 

@@ -129,8 +129,9 @@ void MemberCarrier::On(uint32_t rank, const member::Begun& word) {
   Look(word.key);
 }
 
-// Checks what a word alone does not show (words.h has the rest): that a rank brings its part of the
-// bytes that all ranks of the machine bring, and that each piece has a home among the shards.
+// Checks what a word alone does not show (room/words.h has the rest): that a rank brings its part
+// of the bytes that all ranks of the machine bring, and that each piece has a home among the
+// shards.
 Status MemberCarrier::Check(const member::Begun& word, const State& state) const {
   bool is_inside = word.push_bytes == 0;
   if (!state.facts.pieces.empty()) {

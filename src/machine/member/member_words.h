@@ -51,7 +51,8 @@ struct Begun {
   // The part of the first piece that this rank brings.
   uint32_t push_offset = 0;
   uint32_t push_bytes = 0;
-  uint32_t operations = 0;  // of a join: the operations that this rank took part in (join_word.h)
+  // In a join: the operations that this rank took part in (wire/join_word.h).
+  uint32_t operations = 0;
 };
 struct Joined {
   uint64_t number = 0;  // protocol::to_lane::Joined::number

@@ -1,5 +1,5 @@
 // A worker in a job on one machine without servers, whose ranks sum in the window. Each rank has
-// one thread with one loop (word_loop.h), which runs the front and the lane, and at rank 0 the
+// one thread with one loop (room/word_loop.h), which runs the front and the lane, and at rank 0 the
 // carrier.
 #pragma once
 

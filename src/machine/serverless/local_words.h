@@ -37,8 +37,9 @@ struct LocalFacts {
 struct Begun {
   RoundKey key;
   LocalFacts facts;
-  uint32_t operations = 0;  // of a join: the operations that this rank took part in (join_word.h)
-  SmallPart part;           // what the rank brings, if it is small
+  // In a join: the operations that this rank took part in (wire/join_word.h).
+  uint32_t operations = 0;
+  SmallPart part;  // what the rank brings, if it is small
 };
 // The rank takes part in nothing else until the next join of all.
 struct Joined {};

@@ -10,22 +10,25 @@
 // what was decided, and goes on (docs/membership.md).
 //
 // No I/O, no clock, no thread: one driver calls it, from one thread. Time in which the coordinator
-// was not called, although it had asked for a call, is held against nobody (listening_clock.h).
+// was not called, although it had asked for a call, is held against nobody
+// (members/listening_clock.h).
 //
 // This class hands each message to the part that it concerns. The parts:
-//   joining.h, join_check.h  processes that ask to be members
-//   reporting.h              members that are connected again
-//   succession.h             the next view, when it is due and what follows; next_view.h makes it
-//   views.h                  the view in force and the proposed one
-//   gathering.h              the missing members before a generation begins
-//   losses.h                 lost members          departures.h   members on their way out
-//   sync_points.h            where workers are let in
-//   member_notices.h         the words to members about the view
-//   latecomers.h             the words to workers that wait while the job runs
-//   comeback.h               workers that may still come back
-//   name_desk.h              the meaning of names
-//   link_watch.h             the measured links, and where pieces should be
-//   accounts.h               the workers' accounts of themselves, for people
+//   changes/joining.h         processes that ask to be members; changes/join_check.h checks them
+//   changes/reporting.h       members that are connected again
+//   changes/succession.h      the next view, when it is due and what follows
+//   views/next_view.h         makes the next view
+//   views/views.h             the view in force and the proposed one
+//   changes/gathering.h       the missing members before a generation begins
+//   changes/losses.h          lost members
+//   members/departures.h      members on their way out
+//   views/sync_points.h       where workers are let in
+//   changes/member_notices.h  the words to members about the view
+//   changes/latecomers.h      the words to workers that wait while the job runs
+//   changes/comeback.h        workers that may still come back
+//   names/name_desk.h         the meaning of names
+//   views/link_watch.h        the measured links, and where pieces should be
+//   seeing/accounts.h         the workers' accounts of themselves
 #pragma once
 
 #include <cstdint>

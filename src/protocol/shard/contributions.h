@@ -1,7 +1,7 @@
 // Functions over the state of a shard, for pushes and for requests that a round ends in an error.
 // They decide which pushes are right, where a payload goes, and what the payload becomes: a
-// contribution to a round, a repeat that is answered from the verdict, or nothing. Steady state
-// allocates nothing.
+// contribution to a round, a repeat that is answered from the verdict, or nothing. One thread at a
+// time: the shard's. Steady state allocates nothing.
 #pragma once
 
 #include <string>

@@ -1,7 +1,9 @@
 // Functions over the state of a shard, for the reports of members besides pushes and verdicts: the
 // answers that have come, the verdicts that all hold, that a member has said all it holds, and that
-// it has joined. REQUIRES of all functions: the sender is a slot of the generation, and the view of
-// `epoch` is in force or was.
+// it has joined. One thread at a time: the shard's.
+//
+// REQUIRES of all functions: the sender is a slot of the generation, and the view of `epoch` is in
+// force or was.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Functions over the state of a shard that look at its pieces again, because members have changed,
 // or because ranks have let go of tensors. They drop the pieces that do not belong to this shard
-// any more, or that no member needs any more.
+// any more, or that no member needs any more. One thread at a time: the shard's.
 #pragma once
 
 #include <cstdint>

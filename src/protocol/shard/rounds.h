@@ -3,8 +3,8 @@
 // error when a member will never push, or has asked for one. Each round ends exactly once.
 //
 // A member that wants nothing of a verdict is answered after the members that want its bytes
-// (idle_members.h). When every member has the verdict, it is stable. An error of the next round may
-// have waited for that.
+// (state/idle_members.h). When every member has the verdict, it is stable. An error of the next
+// round may have waited for that.
 #pragma once
 
 #include <cstdint>

@@ -11,10 +11,10 @@
 // several processes that one speaks for.
 //
 // This class owns the state (shard_state.h): what the shard knows of the view, the members and the
-// pieces (shard_facts.h), and the parts that end rounds (rounds.h) and send (answers.h, wants.h).
-// The class decides which frame must wait (postponed_frames.h), and which function over the state
-// takes a frame: those of contributions.h, told_verdicts.h and member_reports.h. The functions of
-// piece_review.h look at the pieces again after a view.
+// pieces (state/shard_facts.h), and the parts that end rounds (rounds.h) and send (answers.h,
+// wants.h). The class decides which frame must wait (postponed_frames.h), and which function over
+// the state takes a frame: those of contributions.h, told_verdicts.h and member_reports.h. The
+// functions of piece_review.h look at the pieces again after a view.
 #pragma once
 
 #include <cstdint>

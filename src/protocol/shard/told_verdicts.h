@@ -1,6 +1,6 @@
 // Functions over the state of a shard, for verdicts that members tell, because a piece moved here
 // or a connection broke. The shard adopts a verdict that it has not decided itself, and answers the
-// members that wait for it.
+// members that wait for it. One thread at a time: the shard's.
 #pragma once
 
 #include <cstdint>

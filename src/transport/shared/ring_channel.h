@@ -3,7 +3,7 @@
 // packet hands the memory over, later packets of one byte wake the other end, and the socket ends
 // with the other process.
 //
-// A hostile other end can change the memory's contents at any time (byte_ring.h there), but not its
+// A hostile other end can change the memory's contents at any time (local/byte_ring.h), but not its
 // size (src/local/shared_memory.h).
 #pragma once
 

@@ -34,8 +34,8 @@ MachineLayout LayoutOf(const wire::Join& join) {
 }
 
 // Returns whether the ranks of two processes go up while their local ranks go down, or the other
-// way round. The carrier of a contributor is its lowest rank (quorum.h), and the first worker of
-// its machine.
+// way round. The carrier of a contributor is its lowest rank (members/quorum.h), and the first
+// worker of its machine.
 bool InOtherOrder(const wire::Join& a, const wire::Join& b) {
   if (a.rank < 0 || b.rank < 0 || a.local_rank == b.local_rank) return false;
   return (a.rank < b.rank) != (a.local_rank < b.local_rank);

@@ -1,7 +1,7 @@
 // Decides which members are lost, and whether the job goes on without them or ends.
 //
-// Words of members and of the launcher about other members come here; suspicions.h knows when
-// silence and closed connections are enough. Suspicion may be wrong; no rule depends on it.
+// Words of members and of the launcher about other members come here; members/suspicions.h knows
+// when silence and closed connections are enough. Suspicion may be wrong; no rule depends on it.
 //
 // One thread; no I/O: the driver sends.
 #pragma once

@@ -152,7 +152,7 @@ void AdmitWorkers(wire::View& next, const Roster& roster, Slot slot, uint64_t ep
       taken.insert(rank);
       ranks.insert(rank);
     }
-    // The first process of a contributor has its lowest rank (quorum.h).
+    // The first process of a contributor has its lowest rank (members/quorum.h).
     auto rank = ranks.begin();
     for (const Member* member : one.processes) {
       next.workers.push_back(InfoOf(*member, slot, *rank++));

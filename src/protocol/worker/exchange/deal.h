@@ -21,7 +21,7 @@ struct DealOptions {
   uint32_t piece_bytes_max = 0;
   // The number of ranks of the generation, with the ranks that were lost since. It counts ranks,
   // not contributors (docs/decisions/0003-piece-size.md). The coordinator counts the same
-  // (control/tensor_dealer.h).
+  // (control/names/tensor_dealer.h).
   uint32_t ranks = 1;
   uint32_t piece_bytes = 0;  // size of every piece; 0: PieceBytes chooses by the number of ranks
 

@@ -1,6 +1,6 @@
 // Declares the names of this worker at the coordinator, and keeps the coordinator's answers: the
-// tensor that a name stands for, or that the ranks disagree (control/declarations.h is the other
-// side). One thread at a time.
+// tensor that a name stands for, or that the ranks disagree (control/names/declarations.h is the
+// other side). One thread at a time.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Finds the tensors that this rank has not used for long. The rank lets go of them, so that their
-// memory can be used for others (control/declarations.h).
+// memory can be used for others (control/names/declarations.h).
 //
 // "Long" is twice the longest pause after which this rank has used a tensor again, counted in
 // operations, with a minimum and a maximum. So a step that uses ten thousand tensors in turn keeps

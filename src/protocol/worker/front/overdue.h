@@ -1,6 +1,6 @@
 // Reports operations that do not end, so that the coordinator finds ranks that wait for each other
-// in a circle (control/stuck_ranks.h). Nothing else would find them, because a rank that uses a
-// name with a known spec does not ask the coordinator. A worker reports each operation once, when
+// in a circle (control/names/stuck_ranks.h). Nothing else would find them, because a rank that uses
+// a name with a known spec does not ask the coordinator. A worker reports each operation once, when
 // it is open at a second look. The report says whether the user's process can begin anything before
 // that operation has ended. If the coordinator asks, the worker answers which uses of names it has
 // not begun. One thread at a time.

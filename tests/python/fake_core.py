@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from byteps.common.errors import BytepsError, error_from_code
+from byteps.common.operations.splits import rows_of
 from byteps.common.types import DataType, Operation
 
 NUMPY = {
@@ -202,10 +203,12 @@ class FakeSession:
         if item.operation == Operation.ALLGATHER:
             item.gathered = data * self._world.size
         elif item.operation != Operation.BARRIER and size:
-            if item.operation == Operation.SUM:
+            if item.operation in (Operation.SUM, Operation.REDUCESCATTER):
                 values = np.frombuffer(data, NUMPY[item.dtype])
                 data = (values * self._world.size).astype(values.dtype).tobytes()
-            ctypes.memmove(item.output_pointer, data, size)
+            if item.operation == Operation.REDUCESCATTER:
+                data = data[: size // item.shape[0] * rows_of(0, self._world.size, item.shape[0])]
+            ctypes.memmove(item.output_pointer, data, len(data))
 
     def set_stuck(self, name: str | None) -> None:
         self._world.stuck.append(name)

@@ -131,6 +131,7 @@ def _is_plain(array: Array) -> bool:
 
 def _memory(array: Array) -> Array:
     """Return contiguous memory with the array's values: its own where possible."""
+    array = np.asarray(array)  # a matrix keeps two dimensions, whatever shape it is given
     if _is_plain(array):
         return array
     return np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape)

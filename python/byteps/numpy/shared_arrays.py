@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,7 +34,7 @@ def empty_shared(shape: int | Sequence[int], dtype: Any = np.float64) -> Array:
     """
     kind = np.dtype(dtype)
     data_type_of(kind)
-    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    sizes = _sizes(shape)
     if any(length < 0 for length in sizes):
         raise InvalidArgumentError(f"an array cannot have the shape {list(sizes)}.")
     count = math.prod(sizes)
@@ -40,3 +42,15 @@ def empty_shared(shape: int | Sequence[int], dtype: Any = np.float64) -> Array:
         return np.empty(sizes, kind)
     memory = default.current().shared_memory(count * kind.itemsize)
     return np.frombuffer(memory.buffer(), kind, count).reshape(sizes)
+
+
+def _sizes(shape: Any) -> tuple[int, ...]:
+    """Return a shape as numbers of Python; one length may stand by itself."""
+    with contextlib.suppress(TypeError):
+        return (operator.index(shape),)
+    try:
+        return tuple(operator.index(length) for length in shape)
+    except TypeError:
+        raise InvalidArgumentError(
+            f"shape is {shape!r}; give one whole number or several."
+        ) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -41,8 +42,11 @@ def empty_shared(
 
 def _shape_of(size: tuple[int | Sequence[int], ...]) -> tuple[int, ...]:
     """Return the shape that torch.empty would read from these arguments."""
-    if len(size) == 1 and not isinstance(size[0], int):
-        size = tuple(size[0])
+    if len(size) == 1:
+        try:  # a number, also one of numpy
+            operator.index(size[0])  # type: ignore[arg-type]
+        except TypeError:
+            size = tuple(size[0])  # type: ignore[arg-type]
     shape = torch.Size(size)  # type: ignore[arg-type]
     if any(length < 0 for length in shape):
         raise InvalidArgumentError(f"a tensor cannot have the shape {list(shape)}.")

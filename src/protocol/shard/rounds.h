@@ -54,8 +54,8 @@ class Rounds {
   // REQUIRES: the piece's verdict covers `ref`.
   void Answer(Piece& piece, const wire::PieceRef& ref, Slot slot, const Contribution& pushed);
 
-  // The next four make the verdict stable if every member that needs it holds it now. Then they
-  // also decide an error that has waited for this.
+  // After each of the next four the verdict is stable if every member that needs it holds it. If it
+  // has become stable by the call, an error that has waited for this is decided, too.
   // NoteHolder notes that `slot` holds what ended `round`. REQUIRES: the verdict covers `round`,
   // and is not stable.
   void NoteHolder(Piece& piece, Slot slot, uint64_t round);

@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import Any
 
 from byteps import torch_registry
+from byteps.common.job.launch_notes import IMPORTED, tell_launcher
 
 _LOG = logging.getLogger("byteps")
 
@@ -23,6 +24,7 @@ def begin() -> None:
     """Let torch find the backend by its name. An error here would end `import torch`."""
     try:
         register()
+        tell_launcher(IMPORTED)
     except Exception as error:
         _LOG.warning(
             "torch.distributed does not know the backend 'byteps' yet: %r. 'import byteps.torch' "

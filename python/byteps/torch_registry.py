@@ -16,6 +16,7 @@ from typing import Any, cast
 from urllib.parse import parse_qsl, urlparse
 
 from byteps.common.job.cluster import torch_is_told_where
+from byteps.common.job.launch_notes import GROUP, tell_launcher
 
 BACKEND = "byteps"
 SCHEME = "byteps"
@@ -44,10 +45,13 @@ def register(create: Create, meet: Meet) -> None:
 
     def meet_by_environment(url: str, timeout: timedelta = LIMIT, **more: Any) -> Iterator[Any]:
         # Here so that a variable that is set later counts.
-        if BACKEND in _backend_of_caller() and not torch_is_told_where(known=_said_in(url)):
+        backend = _backend_of_caller()
+        if BACKEND in backend and not torch_is_told_where(known=_said_in(url)):
             yield from meet(url, timeout)
-        else:
-            yield from environment(url, timeout=timeout, **more)
+            return
+        if BACKEND not in backend:
+            tell_launcher(f"{GROUP}{backend.replace('undefined', 'default')}")
+        yield from environment(url, timeout=timeout, **more)
 
     handlers["env"] = meet_by_environment
 

@@ -19,7 +19,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-MARKER_VARIABLE = "BYTEPS_LAUNCH_ID"
+from byteps.common.job.launch_notes import MARKER_VARIABLE
+
 # What the launcher reacts to. These end the job, ...
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 # ... and these mean what the workers' program makes of them, such as saving a checkpoint.

@@ -17,12 +17,12 @@ from byteps.__version__ import __version__
 from byteps.cli import torch_variables
 from byteps.cli.children import ProcessSpec
 from byteps.cli.confirmations import Confirmations
-from byteps.cli.guard import MARKER_VARIABLE
 from byteps.cli.hosts import Host
 from byteps.cli.local_job import NOT_INHERITED, waiting_style
 from byteps.common.errors import UnavailableError
 from byteps.common.job.cluster import port_of, servers_needed
 from byteps.common.job.launch_environment import LOOPBACK, source_towards
+from byteps.common.job.launch_notes import MARKER_VARIABLE
 from byteps.common.job.layout import LOCAL_SIZE_VARIABLE, Layout
 
 _SSH_OPTIONS = {

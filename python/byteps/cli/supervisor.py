@@ -14,7 +14,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from byteps.cli import guard
 from byteps.cli.children import (
@@ -25,8 +24,10 @@ from byteps.cli.children import (
     why_not_started,
 )
 from byteps.cli.first_cause import FirstCause
+from byteps.cli.joining import Joining
 from byteps.cli.lost_processes import Action, Loss, LossJudge, LossPolicy
 from byteps.cli.orphans import Orphans
+from byteps.cli.outcome import Outcome
 from byteps.cli.output import Output, Outputs, may_read_input
 from byteps.cli.output_files import OutputFiles
 from byteps.cli.signals import signals_as_events
@@ -40,15 +41,6 @@ _LAST_OUTPUT_LIMIT_S = 1.0
 _WAIT_LIMIT_S = 3600.0
 _TALKATIVE = ("trace", "debug", "info")
 _NO_OUTPUT_EXIT_CODE = 128 + signal.SIGPIPE  # as of a program without a launcher
-
-
-@dataclass
-class Outcome:
-    """How a job ended."""
-
-    exit_code: int = 0
-    finished: list[str] = field(default_factory=list)
-    failed: list[str] = field(default_factory=list)
 
 
 class Supervisor:
@@ -94,6 +86,7 @@ class Supervisor:
         self._policy = policy or LossPolicy()
         self._judge_of_losses = LossJudge(self._policy)
         self._notices = ExitNotices()
+        self._joining = Joining(self._marker)
         self._orphans = Orphans()
         self._watchdog: int | None = None
         self._before_exec = guard.die_with_launcher()
@@ -117,12 +110,19 @@ class Supervisor:
         self._watchdog = watchdog.process
         with signals_as_events(self._selector, self._on_signals):
             try:
+                self.watch(self._joining.descriptor, self._joining.listen)
                 self._start_all()
                 for call in self._on_started:
                     call()
                 self._loop()
+                alone = self._joining.why_alone(self._specs) if self._outcome.is_well else ""
+                for text in (alone, self._outcome.losses(self._specs)):
+                    if text:
+                        self.say(text)
             finally:
                 self._notices.close()
+                self.unwatch(self._joining.descriptor)
+                self._joining.close()
                 self._clean_up()
                 watchdog.dismiss()
         return self._outcome
@@ -327,7 +327,8 @@ class Supervisor:
         well = (None, 0) if child.spec.is_worker else (None,)
         same = [one for one in self._children if one.spec.role == role]
         others = {one.spec.label for one in same if one.status in well and not one.is_stopped}
-        others |= {spec.label for spec in self._specs_to_restart() if spec.role == role}
+        to_restart = (self._specs[place] for _, place in self._restarts)
+        others |= {spec.label for spec in to_restart if spec.role == role}
         return Loss(
             label=child.spec.label,
             role=role,
@@ -336,9 +337,6 @@ class Supervisor:
             others=len(others),
             job_is_done=self._workers_are_done(),
         )
-
-    def _specs_to_restart(self) -> list[ProcessSpec]:
-        return [self._specs[place] for _, place in self._restarts]
 
     def _react(self, child: Child) -> None:
         loss = self._loss(child)
@@ -454,8 +452,8 @@ class Supervisor:
             self._first_cause.judge_at,
             self._drain_until,
             self._give_up_at or self._kill_at,
+            self._outputs.show_at,
         ]
-        candidates.append(self._outputs.show_at)
         times = [moment for moment in candidates if moment is not None]
         times += [moment for moment, _ in self._restarts]
         return min(_WAIT_LIMIT_S, max(0.0, min(times) - time.monotonic())) if times else None

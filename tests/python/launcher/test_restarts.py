@@ -141,7 +141,10 @@ def test_the_job_goes_on_without_a_dead_worker(environment) -> None:
     process = run(environment, script, "--min-np", "2", workers=3)
     code, out, err = finish(process)
     assert code == 0, out + err
-    assert messages(err) == ["worker 1 was killed by signal 9 (SIGKILL); going on with 2 workers"]
+    assert messages(err) == [
+        "worker 1 was killed by signal 9 (SIGKILL); going on with 2 workers",
+        "ended with 2 of 3 workers; lost: worker 1",
+    ]
 
 
 def test_what_a_dead_worker_has_started_ends_with_it(environment) -> None:

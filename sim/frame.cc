@@ -73,7 +73,8 @@ std::string Describe(const wire::Message& message) {
     for (TensorId tensor : let_go->tensors) text += " " + std::to_string(tensor);
   } else if (const auto* forgotten = std::get_if<wire::Forgotten>(&message)) {
     for (TensorId tensor : forgotten->tensors) text += " " + std::to_string(tensor);
-    for (const wire::CourseNumber& course : forgotten->courses) text += " '" + course.name + "'";
+    for (const wire::LifetimeNumber& lifetime : forgotten->lifetimes)
+      text += " '" + lifetime.name + "'";
   }
   return text;
 }

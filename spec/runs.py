@@ -15,7 +15,7 @@ Model = Literal[
     "coupled",
     "collect",
     "signs",
-    "courses",
+    "lifetimes",
 ]
 Expected = Literal["pass", "violation"]
 
@@ -113,8 +113,8 @@ SMALL = (
     small("signs", "signs", ""),
     small("signs, a rank joins", "signs", "SET_B=1 JOINS=1"),
     small("signs, an error", "signs", "SET_B=1 ABORTS=1"),
-    small("courses", "courses", "CALLS=5"),
-    small("courses, all faults", "courses", "CALLS=4 RESTARTS=2 CUTS=1 ERRORS=1"),
+    small("lifetimes", "lifetimes", "CALLS=5"),
+    small("lifetimes, all faults", "lifetimes", "CALLS=4 RESTARTS=2 CUTS=1 ERRORS=1"),
     small("coupled 2x1x1 worker+server", "coupled", "NW=2 NR=1 WCRASH=1 SCRASH=1"),
 )
 
@@ -225,9 +225,9 @@ MUTANTS = (
     mutant(97, "signs", "", "second round takes the place of the first"),
     mutant(98, "signs", "SET_B=1 JOINS=1", "waits for who has joined"),
     mutant(99, "signs", "SET_B=1 ABORTS=1", "errors kept without a sign"),
-    mutant(100, "courses", "ERRORS=1", "lets go after an error"),
-    mutant(101, "courses", "", "uses what it has let go of"),
-    mutant(102, "courses", "", "counts on in a new course"),
-    mutant(103, "courses", "RESTARTS=1", "a restarted coordinator does not hear who let go"),
-    mutant(104, "courses", "", "forgets what one rank holds"),
+    mutant(100, "lifetimes", "ERRORS=1", "lets go after an error"),
+    mutant(101, "lifetimes", "", "uses what it has let go of"),
+    mutant(102, "lifetimes", "", "counts on in a new lifetime"),
+    mutant(103, "lifetimes", "RESTARTS=1", "a restarted coordinator does not hear who let go"),
+    mutant(104, "lifetimes", "", "forgets what one rank holds"),
 )

@@ -139,16 +139,16 @@ flatbuffers::Offset<fb::Spec> Table(Builder& b, const TensorSpec& spec) {
 flatbuffers::Offset<fb::Declared> Table(Builder& b, const Declared& m) {
   auto name = b.CreateString(m.name);
   auto placement = b.CreateVector(m.placement);
-  return fb::CreateDeclared(b, name, m.process_set, m.attempt, m.tensor, placement, m.course);
+  return fb::CreateDeclared(b, name, m.process_set, m.attempt, m.tensor, placement, m.lifetime);
 }
 
 flatbuffers::Offset<fb::Use> Table(Builder& b, const Use& m) {
-  return fb::CreateUse(b, m.process_set, m.attempt, m.round, 0, m.course);
+  return fb::CreateUse(b, m.process_set, m.attempt, m.round, 0, m.lifetime);
 }
 
 flatbuffers::Offset<fb::Use> Table(Builder& b, const NamedUse& m) {
   auto name = b.CreateString(m.name);
-  return fb::CreateUse(b, m.use.process_set, m.use.attempt, m.use.round, name, m.use.course);
+  return fb::CreateUse(b, m.use.process_set, m.use.attempt, m.use.round, name, m.use.lifetime);
 }
 
 template <typename Uses>
@@ -170,7 +170,8 @@ flatbuffers::Offset<fb::DeclareFailed> Table(Builder& b, const DeclareFailed& m)
 Encoded Encode(Builder& b, const Declare& m) {
   auto name = b.CreateString(m.name);
   auto spec = Table(b, m.spec);
-  return {fb::Body_Declare, fb::CreateDeclare(b, name, m.attempt, spec, m.round, m.course).Union()};
+  return {fb::Body_Declare,
+          fb::CreateDeclare(b, name, m.attempt, spec, m.round, m.lifetime).Union()};
 }
 
 Encoded Encode(Builder& b, const Declared& m) { return {fb::Body_Declared, Table(b, m).Union()}; }
@@ -203,13 +204,13 @@ Encoded Encode(Builder& b, const LetGo& m) {
 
 Encoded Encode(Builder& b, const Forgotten& m) {
   auto tensors = b.CreateVector(m.tensors);
-  std::vector<flatbuffers::Offset<fb::Course>> courses;
-  for (const CourseNumber& one : m.courses) {
+  std::vector<flatbuffers::Offset<fb::Lifetime>> lifetimes;
+  for (const LifetimeNumber& one : m.lifetimes) {
     auto name = b.CreateString(one.name);
-    courses.push_back(fb::CreateCourse(b, name, one.process_set, one.number));
+    lifetimes.push_back(fb::CreateLifetime(b, name, one.process_set, one.number));
   }
-  auto course_list = b.CreateVector(courses);
-  return {fb::Body_Forgotten, fb::CreateForgotten(b, tensors, course_list).Union()};
+  auto lifetime_list = b.CreateVector(lifetimes);
+  return {fb::Body_Forgotten, fb::CreateForgotten(b, tensors, lifetime_list).Union()};
 }
 
 auto ProcessSetTables(Builder& b, const std::vector<ProcessSetRanks>& all) {

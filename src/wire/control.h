@@ -199,22 +199,22 @@ inline constexpr size_t kDimensionsMax = 255;
 // tensor of its own. Uses are counted together, over all specs, and the round of an operation is
 // the number of its use (data.h). All ranks of the set must use the same tensor in one round.
 //
-// The uses of a name in one process set form a course. The coordinator numbers courses, in
-// ascending order. When all ranks have let go of all tensors of a course, the coordinator forgets
-// it, and the next use of the name begins another course. 0: the rank does not know the name.
+// A name has one lifetime after the other in a process set. The coordinator numbers lifetimes, in
+// ascending order. When all ranks have let go of all tensors of a lifetime, the coordinator forgets
+// it, and the next use of the name begins another lifetime. 0: the rank does not know the name.
 //
-// A Use is one use of a name. `attempt` counts the failures in the course; each attempt begins with
-// round 1 and without tensors.
+// A Use is one use of a name. `attempt` counts the failures in the lifetime; each attempt begins
+// with round 1 and without tensors.
 struct Use {
   uint32_t process_set = 0;
   uint32_t attempt = 0;
   uint64_t round = 1;
-  uint32_t course = 0;
+  uint32_t lifetime = 0;
   friend bool operator==(const Use&, const Use&) = default;
-  // Uses of an earlier course come before all uses of a later one.
+  // Uses of an earlier lifetime come before all uses of a later one.
   friend std::strong_ordering operator<=>(const Use& a, const Use& b) {
-    return std::tie(a.process_set, a.course, a.attempt, a.round) <=>
-           std::tie(b.process_set, b.course, b.attempt, b.round);
+    return std::tie(a.process_set, a.lifetime, a.attempt, a.round) <=>
+           std::tie(b.process_set, b.lifetime, b.attempt, b.round);
   }
 };
 struct NamedUse {
@@ -229,7 +229,7 @@ struct Declare {
   uint32_t attempt = 0;
   TensorSpec spec;
   uint64_t round = 1;
-  uint32_t course = 0;
+  uint32_t lifetime = 0;
   friend bool operator==(const Declare&, const Declare&) = default;
 };
 
@@ -240,7 +240,7 @@ struct Declared {
   uint32_t attempt = 0;
   TensorId tensor = 0;
   std::vector<uint64_t> placement;
-  uint32_t course = 0;
+  uint32_t lifetime = 0;
   friend bool operator==(const Declared&, const Declared&) = default;
 };
 
@@ -316,16 +316,16 @@ struct LetGo {
   friend bool operator==(const LetGo&, const LetGo&) = default;
 };
 // The coordinator tells that all ranks have let go of these tensors. It also tells workers this of
-// all tensors of these courses, so that the next use of the name is the first one.
-struct CourseNumber {
+// all tensors of these lifetimes, so that the next use of the name is the first one.
+struct LifetimeNumber {
   std::string name;
   uint32_t process_set = 0;
   uint32_t number = 0;
-  friend bool operator==(const CourseNumber&, const CourseNumber&) = default;
+  friend bool operator==(const LifetimeNumber&, const LifetimeNumber&) = default;
 };
 struct Forgotten {
   std::vector<TensorId> tensors;
-  std::vector<CourseNumber> courses;
+  std::vector<LifetimeNumber> lifetimes;
   friend bool operator==(const Forgotten&, const Forgotten&) = default;
 };
 

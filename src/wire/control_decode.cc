@@ -187,11 +187,11 @@ Result<TensorSpec> Read(const fb::Spec* m) {
 
 Declared Read(const fb::Declared& m) {
   return {Text(m.name()), m.process_set(),        m.attempt(),
-          m.tensor(),     Numbers(m.placement()), m.course()};
+          m.tensor(),     Numbers(m.placement()), m.lifetime()};
 }
 
 Use Read(const fb::Use* m) {
-  return m == nullptr ? Use() : Use{m->process_set(), m->attempt(), m->round(), m->course()};
+  return m == nullptr ? Use() : Use{m->process_set(), m->attempt(), m->round(), m->lifetime()};
 }
 
 template <typename Tables>
@@ -240,7 +240,7 @@ Result<Message> Decode(const fb::Declare& m) {
   Result<TensorSpec> spec = Read(m.spec());
   if (!spec.ok()) return spec.status();
   return Message(
-      Declare{Text(m.name()), m.attempt(), std::move(spec).value(), m.round(), m.course()});
+      Declare{Text(m.name()), m.attempt(), std::move(spec).value(), m.round(), m.lifetime()});
 }
 
 // Refuses messages that unfold into more bytes than they have, as views do.
@@ -273,12 +273,12 @@ Result<Message> Decode(const fb::Known& m, size_t message_bytes) {
 Result<Message> Decode(const fb::Forgotten& m, size_t message_bytes) {
   Forgotten forgotten{Numbers(m.tensors()), {}};
   size_t unfolded = 0;
-  if (m.courses() == nullptr) return Malformed("a list is missing");
-  for (const fb::Course* one : *m.courses()) {
-    CourseNumber course{Text(one->name()), one->process_set(), one->number()};
-    unfolded += course.name.size() + 8;
+  if (m.lifetimes() == nullptr) return Malformed("a list is missing");
+  for (const fb::Lifetime* one : *m.lifetimes()) {
+    LifetimeNumber lifetime{Text(one->name()), one->process_set(), one->number()};
+    unfolded += lifetime.name.size() + 8;
     if (unfolded > message_bytes) return Malformed("a list with shared parts");
-    forgotten.courses.push_back(std::move(course));
+    forgotten.lifetimes.push_back(std::move(lifetime));
   }
   return Message(std::move(forgotten));
 }

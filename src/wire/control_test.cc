@@ -75,7 +75,7 @@ TEST(ControlTest, EverySuspicionSurvivesTheWire) {
   }
 }
 
-TEST(ControlTest, AUseOfACourseThatIsOverComesBeforeThoseOfTheNextOne) {
+TEST(ControlTest, AUseOfALifetimeThatIsOverComesBeforeThoseOfTheNextOne) {
   EXPECT_LT((Use{0, 3, 9, 1}), (Use{0, 0, 1, 2}));
   EXPECT_LT((Use{0, 0, 9, 2}), (Use{0, 1, 1, 2}));
   EXPECT_LT((Use{0, 1, 1, 2}), (Use{0, 1, 2, 2}));

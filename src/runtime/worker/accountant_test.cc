@@ -31,14 +31,14 @@ class AccountantTest : public testing::Test {
     operations.Submit(operation, [](protocol::Outcome) {});
     operation = *operations.Next();
     protocol::Name& name = names.NameOf(text);
-    protocol::Course& course = protocol::Names::CourseOf(name, process_set);
-    protocol::Tensor& tensor = protocol::Names::TensorOf(course, operation.spec);
+    protocol::Lifetime& lifetime = protocol::Names::LifetimeOf(name, process_set);
+    protocol::Tensor& tensor = protocol::Names::TensorOf(lifetime, operation.spec);
     names.SetDeclared(tensor, {text, process_set, 0, 70, {0, 1}});
     tensor.task =
         std::make_unique<protocol::Task>(operation, tensor.spec, sets.Of(process_set), tensor.deal);
     tensor.task->path = protocol::PathOf(false, false);
     tensor.task->at = 3;
-    tensor.round = ++course.round;
+    tensor.round = ++lifetime.round;
     name.open = &tensor;
     return tensor;
   }
@@ -48,7 +48,7 @@ class AccountantTest : public testing::Test {
     outcome.tensor = tensor.id;
     outcome.round = tensor.round;
     const protocol::OperationId id = tensor.task->operation.id;
-    tensor.course.name.open = nullptr;
+    tensor.lifetime.name.open = nullptr;
     tensor.task.reset();
     operations.Complete(id, std::move(outcome));
   }

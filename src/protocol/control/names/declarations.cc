@@ -18,13 +18,13 @@ std::string Side(uint32_t rank, const wire::TensorSpec& spec) {
 void AppendInParts(Declarations::Answers& answers, uint64_t to, wire::Forgotten& all) {
   wire::Forgotten part{std::move(all.tensors), {}};
   size_t bytes = 0;
-  for (wire::CourseNumber& course : all.courses) {
+  for (wire::LifetimeNumber& lifetime : all.lifetimes) {
     if (bytes > wire::kControlPartBytes) {
       answers.push_back({to, std::exchange(part, {})});
       bytes = 0;
     }
-    bytes += course.name.size() + wire::kControlUseBytes;
-    part.courses.push_back(std::move(course));
+    bytes += lifetime.name.size() + wire::kControlUseBytes;
+    part.lifetimes.push_back(std::move(lifetime));
   }
   answers.push_back({to, std::move(part)});
 }
@@ -41,18 +41,18 @@ Declarations::Declarations(const CoordinatorRules& rules)
 
 void Declarations::Begin(plan::PieceAssigner dealer, uint32_t ranks, uint32_t piece_bytes_max) {
   dealer_.Begin(std::move(dealer), ranks, piece_bytes_max);
-  courses_.Clear();
+  lifetimes_.Clear();
   incarnations_.clear();
   circles_.Clear();
 }
 
 void Declarations::Number(TensorId first, uint32_t count) {
   dealer_.Number(first, count);
-  next_course_ = first;
+  next_lifetime_ = first;
 }
 
 std::string Declarations::What(const wire::NamedUse& use, TensorId tensor) {
-  const Attempt* attempt = courses_.FindAttempt(use.name, use.use);
+  const Attempt* attempt = lifetimes_.FindAttempt(use.name, use.use);
   const Attempt::Entry* entry = attempt == nullptr ? nullptr : attempt->Find(tensor);
   return entry == nullptr ? "" : operations::Describe(entry->first);
 }
@@ -60,18 +60,20 @@ std::string Declarations::What(const wire::NamedUse& use, TensorId tensor) {
 Declarations::Answers Declarations::OnDeclare(const Rank& rank, const wire::Declare& declare) {
   Note(rank);
   const uint32_t process_set = declare.spec.process_set;
-  NameCourse* known = courses_.Find(declare.name, process_set);
-  const bool is_over = declare.course != 0 && (known == nullptr || known->number != declare.course);
+  NameLifetime* known = lifetimes_.Find(declare.name, process_set);
+  const bool is_over =
+      declare.lifetime != 0 && (known == nullptr || known->number != declare.lifetime);
   if (is_over) {
-    return {{rank.incarnation, wire::Forgotten{{}, {{declare.name, process_set, declare.course}}}}};
+    return {
+        {rank.incarnation, wire::Forgotten{{}, {{declare.name, process_set, declare.lifetime}}}}};
   }
   // No correct worker skips an attempt.
   if (declare.attempt > (known == nullptr ? 0 : known->attempts.size())) return {};
-  NameCourse& course =
-      known == nullptr ? courses_.Begin(declare.name, process_set, next_course_++) : *known;
-  Attempt& attempt = Courses::At(course, declare.attempt);
-  wire::Use use{process_set, declare.attempt, declare.round, course.number};
-  if (attempt.failed().has_value()) return AnswerAfterFailure(course, rank, declare);
+  NameLifetime& lifetime =
+      known == nullptr ? lifetimes_.Begin(declare.name, process_set, next_lifetime_++) : *known;
+  Attempt& attempt = Lifetimes::At(lifetime, declare.attempt);
+  wire::Use use{process_set, declare.attempt, declare.round, lifetime.number};
+  if (attempt.failed().has_value()) return AnswerAfterFailure(lifetime, rank, declare);
   attempt.Tell(rank.incarnation);
   circles_.ForgetWait(rank.number, declare.name);  // the operation in which it waited has ended
   const Attempt::Entry* entry = attempt.Find(declare.spec);
@@ -84,32 +86,32 @@ Declarations::Answers Declarations::OnDeclare(const Rank& rank, const wire::Decl
       std::string text = "tensor '" + declare.name + "': " + dealt.status().message();
       return Fail({declare.name, use, {}, dealt.status().code(), text, {}});
     }
-    entry = &courses_.Add(course, declare.attempt, declare.spec, dealt.value());
+    entry = &lifetimes_.Add(lifetime, declare.attempt, declare.spec, dealt.value());
   }
   attempt.Hold(entry->second.tensor, rank.number);
   attempt.Mean(declare.round, *entry, rank.number, rank.incarnation);
-  return {{rank.incarnation, Word(declare, course, *entry)}};
+  return {{rank.incarnation, Word(declare, lifetime, *entry)}};
 }
 
 // A rank may be in an earlier round than the one that failed, because that round ended in an error
 // for the others. Then the rank takes part in its round, so that all ranks count rounds alike. If
 // it means there what no other rank has ever meant, the failure is a failure of its round.
-Declarations::Answers Declarations::AnswerAfterFailure(NameCourse& course, const Rank& rank,
+Declarations::Answers Declarations::AnswerAfterFailure(NameLifetime& lifetime, const Rank& rank,
                                                        const wire::Declare& declare) {
-  const Attempt& attempt = course.attempts[declare.attempt];
+  const Attempt& attempt = lifetime.attempts[declare.attempt];
   wire::DeclareFailed failed = *attempt.failed();
   if (declare.round >= failed.use.round) return {{rank.incarnation, failed}};
   if (const Attempt::Entry* entry = attempt.Find(declare.spec)) {
-    return {{rank.incarnation, Word(declare, course, *entry)}, {rank.incarnation, failed}};
+    return {{rank.incarnation, Word(declare, lifetime, *entry)}, {rank.incarnation, failed}};
   }
   failed.use.round = declare.round;
   return {{rank.incarnation, failed}};
 }
 
-wire::Declared Declarations::Word(const wire::Declare& declare, const NameCourse& course,
+wire::Declared Declarations::Word(const wire::Declare& declare, const NameLifetime& lifetime,
                                   const Attempt::Entry& entry) {
   return {declare.name,        declare.spec.process_set, declare.attempt,
-          entry.second.tensor, entry.second.placement,   course.number};
+          entry.second.tensor, entry.second.placement,   lifetime.number};
 }
 
 Result<Attempt::Variant> Declarations::Deal(const Attempt& attempt, const wire::TensorSpec& spec) {
@@ -131,7 +133,7 @@ wire::DeclareFailed Declarations::Mismatch(const std::string& name, const wire::
 
 // Ranks that have not asked yet get the failure when they ask. Servers drop what they hold.
 Declarations::Answers Declarations::Fail(wire::DeclareFailed failed) {
-  Attempt& attempt = *courses_.FindAttempt(failed.name, failed.use);
+  Attempt& attempt = *lifetimes_.FindAttempt(failed.name, failed.use);
   const wire::DeclareFailed& told = attempt.Fail(std::move(failed));
   circles_.ForgetUses(told.name, told.use);
   Answers answers;
@@ -161,11 +163,11 @@ Declarations::Answers Declarations::OnOverdue(const Rank& rank, const wire::Over
   }
   Answers answers;
   for (const wire::OverdueUse& use : overdue.uses) {
-    if (!courses_.Knows(use.name)) continue;
+    if (!lifetimes_.Knows(use.name)) continue;
     circles_.Forget(rank.number, rank.incarnation, use.name, use.stuck);
     Answers more = CheckUse(rank, use);
     auto ranks = process_sets.find(use.use.process_set);
-    const Attempt* attempt = courses_.FindAttempt(use.name, use.use);
+    const Attempt* attempt = lifetimes_.FindAttempt(use.name, use.use);
     bool waits = attempt != nullptr && !attempt->failed().has_value() &&
                  ranks != process_sets.end() && attempt->Find(use.tensor) != nullptr;
     if (waits) {
@@ -184,7 +186,7 @@ Declarations::Answers Declarations::OnOverdue(const Rank& rank, const wire::Over
 }
 
 Declarations::Answers Declarations::CheckUse(const Rank& rank, const wire::OverdueUse& use) {
-  Attempt* attempt = courses_.FindAttempt(use.name, use.use);
+  Attempt* attempt = lifetimes_.FindAttempt(use.name, use.use);
   if (attempt == nullptr) return {};
   if (attempt->failed().has_value()) return {{rank.incarnation, *attempt->failed()}};
   const Attempt::Entry* entry = attempt->Find(use.tensor);
@@ -227,8 +229,8 @@ void Declarations::ForgetLost(const std::function<bool(uint64_t)>& gone) {
   for (const auto& [rank, incarnation] : incarnations_) {
     if (gone(incarnation)) ranks.push_back(rank);
   }
-  courses_.ForEach([&](NameCourse& course) {
-    for (Attempt& attempt : course.attempts) {
+  lifetimes_.ForEach([&](NameLifetime& lifetime) {
+    for (Attempt& attempt : lifetime.attempts) {
       attempt.ForgetMeaningIf(gone);
       attempt.LetGoOfAll(ranks);
     }
@@ -242,12 +244,12 @@ Declarations::Answers Declarations::OnLetGo(const Rank& rank, const wire::LetGo&
   wire::Forgotten again;
   std::vector<TensorId> unheld;
   for (TensorId tensor : let_go.tensors) {
-    const Courses::Place* place = courses_.Find(tensor);
+    const Lifetimes::Place* place = lifetimes_.Find(tensor);
     if (place == nullptr) {
       again.tensors.push_back(tensor);
       continue;
     }
-    Attempt& attempt = place->course->attempts[place->attempt];
+    Attempt& attempt = place->lifetime->attempts[place->attempt];
     if (attempt.failed().has_value()) continue;  // the rank will hear of that
     attempt.LetGo(tensor, rank.number);
     if (rules_.MayForget(attempt.Find(tensor)->second.holders)) unheld.push_back(tensor);
@@ -257,26 +259,26 @@ Declarations::Answers Declarations::OnLetGo(const Rank& rank, const wire::LetGo&
   return answers;
 }
 
-// The attempts of these tensors have not failed. A course is over when its last attempt has lost
+// The attempts of these tensors have not failed. A lifetime is over when its last attempt has lost
 // its last tensor.
 Declarations::Answers Declarations::Forget(const std::vector<TensorId>& tensors) {
   if (tensors.empty()) return {};
   wire::Forgotten at_servers{tensors, {}};
   std::map<uint64_t, wire::Forgotten> at_workers;
   for (TensorId tensor : tensors) {
-    const Courses::Place* place = courses_.Find(tensor);
-    if (place == nullptr) continue;  // named twice, or with its course
-    NameCourse* course = place->course;
-    const Attempt& attempt = course->attempts[place->attempt];
+    const Lifetimes::Place* place = lifetimes_.Find(tensor);
+    if (place == nullptr) continue;  // named twice, or with its lifetime
+    NameLifetime* lifetime = place->lifetime;
+    const Attempt& attempt = lifetime->attempts[place->attempt];
     const uint32_t number = place->attempt;
-    courses_.EraseTensor(tensor);
+    lifetimes_.EraseTensor(tensor);
     dealer_.Forget(tensor);
     for (uint64_t worker : attempt.told()) at_workers[worker].tensors.push_back(tensor);
-    if (!course->IsOver()) continue;
-    const wire::CourseNumber known{course->name, course->process_set, course->number};
+    if (!lifetime->IsOver()) continue;
+    const wire::LifetimeNumber known{lifetime->name, lifetime->process_set, lifetime->number};
     circles_.ForgetUses(known.name, {known.process_set, number, 0, known.number});
-    const std::set<uint64_t> others = ToldOfFailuresWith(*course);
-    Courses::Over over = courses_.Erase(*course);
+    const std::set<uint64_t> others = ToldOfFailuresWith(*lifetime);
+    Lifetimes::Over over = lifetimes_.Erase(*lifetime);
     over.told.insert(others.begin(), others.end());
     for (TensorId earlier : over.tensors) {
       dealer_.Forget(earlier);
@@ -285,7 +287,7 @@ Declarations::Answers Declarations::Forget(const std::vector<TensorId>& tensors)
     for (uint64_t worker : over.told) {
       wire::Forgotten& word = at_workers[worker];
       word.tensors.insert(word.tensors.end(), over.tensors.begin(), over.tensors.end());
-      word.courses.push_back(known);
+      word.lifetimes.push_back(known);
     }
   }
   Answers answers;
@@ -294,14 +296,14 @@ Declarations::Answers Declarations::Forget(const std::vector<TensorId>& tensors)
   return answers;
 }
 
-// A failure of this course is one with failures of other courses, which name this course. The
-// workers that were told of those must not tell a restarted coordinator of this course any more.
-std::set<uint64_t> Declarations::ToldOfFailuresWith(const NameCourse& course) {
+// A failure of this lifetime is one with failures of other lifetimes, which name this lifetime. The
+// workers that were told of those must not tell a restarted coordinator of this lifetime any more.
+std::set<uint64_t> Declarations::ToldOfFailuresWith(const NameLifetime& lifetime) {
   std::set<uint64_t> told;
-  for (const Attempt& attempt : course.attempts) {
+  for (const Attempt& attempt : lifetime.attempts) {
     if (!attempt.failed().has_value()) continue;
     for (const wire::NamedUse& also : attempt.failed()->also) {
-      const Attempt* other = courses_.FindAttempt(also.name, also.use);
+      const Attempt* other = lifetimes_.FindAttempt(also.name, also.use);
       if (other != nullptr) told.insert(other->told().begin(), other->told().end());
     }
   }
@@ -311,8 +313,8 @@ std::set<uint64_t> Declarations::ToldOfFailuresWith(const NameCourse& course) {
 std::map<TensorId, std::string> Declarations::NamesOf(const std::vector<TensorId>& tensors) const {
   std::map<TensorId, std::string> names;
   for (TensorId tensor : tensors) {
-    const Courses::Place* place = courses_.Find(tensor);
-    if (place != nullptr) names[tensor] = place->course->name;
+    const Lifetimes::Place* place = lifetimes_.Find(tensor);
+    if (place != nullptr) names[tensor] = place->lifetime->name;
   }
   return names;
 }

@@ -15,10 +15,10 @@
 // holds, and a name that has no tensor left. So memory grows with the names in use, not with all
 // names that ever were. A rank lets go only after a use that ended well. Every rank of the process
 // set has taken part in that use, except ranks that had joined. So all ranks agree how often the
-// name was used, and the coordinator can forget that, too. A rank that asks with a course that is
+// name was used, and the coordinator can forget that, too. A rank that asks with a lifetime that is
 // over hears so, and asks again as for a new name.
 //
-// A new generation knows no names. Numbers of tensors and courses are never used again.
+// A new generation knows no names. Numbers of tensors and lifetimes are never used again.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@
 #include "src/base/types.h"
 #include "src/plan/piece_assigner.h"
 #include "src/protocol/control/names/attempt.h"
-#include "src/protocol/control/names/courses.h"
+#include "src/protocol/control/names/lifetimes.h"
 #include "src/protocol/control/names/tensor_dealer.h"
 #include "src/protocol/control/names/wait_circles.h"
 #include "src/protocol/control/views/coordinator_rules.h"
@@ -65,7 +65,7 @@ class Declarations {
   // Forgets all names, because a generation of so many ranks begins. `dealer` deals the pieces of
   // its tensors.
   void Begin(plan::PieceAssigner dealer, uint32_t ranks, uint32_t piece_bytes_max);
-  // Sets the numbers of this coordinator's tensors and courses: from `first` on, below `first` +
+  // Sets the numbers of this coordinator's tensors and lifetimes: from `first` on, below `first` +
   // `count`.
   void Number(TensorId first, uint32_t count);
 
@@ -74,7 +74,7 @@ class Declarations {
   // Notes that the rank does not use these tensors any more, until it asks again.
   Answers OnLetGo(const Rank& rank, const wire::LetGo& let_go);
   // Forgets all tensors that no rank holds. After a restart, do not call it before OnAllKnown.
-  Answers ForgetUnheld() { return Forget(courses_.Unheld()); }
+  Answers ForgetUnheld() { return Forget(lifetimes_.Unheld()); }
 
   // Takes the operations of a rank that do not end, and finds out whether other ranks mean
   // something else.
@@ -97,7 +97,7 @@ class Declarations {
   // Returns the names of these tensors, as far as they are known.
   std::map<TensorId, std::string> NamesOf(const std::vector<TensorId>& tensors) const;
   // Counts the known tensors.
-  size_t known() const { return courses_.tensor_count(); }
+  size_t known() const { return lifetimes_.tensor_count(); }
 
   // Goes on dealing where the latest known tensor ended. Comes after OnKnown from every worker.
   Status OnAllKnown();
@@ -113,14 +113,15 @@ class Declarations {
 
  private:
   void Note(const Rank& rank) { incarnations_[rank.number] = rank.incarnation; }
-  NameCourse* Meet(const Rank& rank, const wire::CourseNumber& known, Answers& answers);
-  bool IsReplaced(const Rank& rank, const NameCourse& course, const wire::KnownTensor& known,
+  NameLifetime* Meet(const Rank& rank, const wire::LifetimeNumber& known, Answers& answers);
+  bool IsReplaced(const Rank& rank, const NameLifetime& lifetime, const wire::KnownTensor& known,
                   Answers& answers);
-  std::set<uint64_t> ToldOfFailuresWith(const NameCourse& course);
+  std::set<uint64_t> ToldOfFailuresWith(const NameLifetime& lifetime);
   Answers Forget(const std::vector<TensorId>& tensors);
   std::string What(const wire::NamedUse& use, TensorId tensor);
-  Answers AnswerAfterFailure(NameCourse& course, const Rank& rank, const wire::Declare& declare);
-  static wire::Declared Word(const wire::Declare& declare, const NameCourse& course,
+  Answers AnswerAfterFailure(NameLifetime& lifetime, const Rank& rank,
+                             const wire::Declare& declare);
+  static wire::Declared Word(const wire::Declare& declare, const NameLifetime& lifetime,
                              const Attempt::Entry& entry);
   Result<Attempt::Variant> Deal(const Attempt& attempt, const wire::TensorSpec& spec);
   static wire::DeclareFailed Mismatch(const std::string& name, const wire::Use& use,
@@ -133,8 +134,8 @@ class Declarations {
 
   const CoordinatorRules& rules_;
   TensorDealer dealer_;
-  Courses courses_;
-  uint32_t next_course_ = 1;
+  Lifetimes lifetimes_;
+  uint32_t next_lifetime_ = 1;
   std::map<uint32_t, uint64_t> incarnations_;  // of ranks that have said something
   WaitCircles circles_;
 };

@@ -46,7 +46,7 @@ class DeclarationsTest : public testing::Test {
       const auto* declared = std::get_if<wire::Declared>(&answer.message);
       if (declared != nullptr) {
         said[rank] = "T" + std::to_string(declared->tensor);
-        courses[{declared->name, declared->process_set}] = declared->course;
+        lifetimes[{declared->name, declared->process_set}] = declared->lifetime;
       }
       const auto* over = std::get_if<wire::Forgotten>(&answer.message);
       if (over != nullptr) said[rank] = InWords(*over);
@@ -54,28 +54,28 @@ class DeclarationsTest : public testing::Test {
     return said;
   }
 
-  // Returns for example "without T1 course 2 of x".
+  // Returns for example "without T1 lifetime 2 of x".
   static std::string InWords(const wire::Forgotten& over) {
     std::string text = "without";
     for (TensorId tensor : over.tensors) text += " T" + std::to_string(tensor);
-    for (const wire::CourseNumber& one : over.courses) {
-      text += " course " + std::to_string(one.number) + " of " + one.name;
+    for (const wire::LifetimeNumber& one : over.lifetimes) {
+      text += " lifetime " + std::to_string(one.number) + " of " + one.name;
     }
     return text;
   }
 
-  // Declares as a rank that knows nothing of the name, or only this course of it.
+  // Declares as a rank that knows nothing of the name, or only this lifetime of it.
   std::map<uint32_t, std::string> Declare(uint32_t rank, uint64_t round,
                                           const wire::TensorSpec& spec, uint32_t attempt = 0,
-                                          uint32_t course = 0) {
-    return Note(names.OnDeclare(Rank(rank), {"x", attempt, spec, round, course}));
+                                          uint32_t lifetime = 0) {
+    return Note(names.OnDeclare(Rank(rank), {"x", attempt, spec, round, lifetime}));
   }
   std::map<uint32_t, std::string> LetGo(uint32_t rank, const std::vector<TensorId>& tensors) {
     return Note(names.OnLetGo(Rank(rank), {tensors}));
   }
-  // Returns the use in the course that the name has.
+  // Returns the use in the lifetime that the name has.
   wire::Use Now(const std::string& name, wire::Use use) {
-    use.course = courses[{name, use.process_set}];
+    use.lifetime = lifetimes[{name, use.process_set}];
     return use;
   }
 
@@ -109,7 +109,7 @@ class DeclarationsTest : public testing::Test {
   std::vector<wire::DeclareFailed> failures;
   std::set<TensorId> retired;
   std::set<TensorId> forgotten;
-  std::map<std::pair<std::string, uint32_t>, uint32_t> courses;  // by name and process set
+  std::map<std::pair<std::string, uint32_t>, uint32_t> lifetimes;  // by name and process set
 };
 
 }  // namespace byteps::protocol

@@ -14,35 +14,35 @@ constexpr uint32_t kAttemptsKnownMax = 4096;
 
 }  // namespace
 
-// Returns the course that a rank knows from an earlier coordinator; null: it is over, and the rank
-// hears so. If there are two courses with one name, the earlier one is over, because the later one
-// could not have begun before that.
-NameCourse* Declarations::Meet(const Rank& rank, const wire::CourseNumber& known,
-                               Answers& answers) {
-  NameCourse* course = courses_.Find(known.name, known.process_set);
-  if (course == nullptr) return &courses_.Begin(known.name, known.process_set, known.number);
-  if (course->number == known.number) return course;
-  if (course->number > known.number) {
+// Returns the lifetime that a rank knows from an earlier coordinator; null: it is over, and the
+// rank hears so. If there are two lifetimes with one name, the earlier one is over, because the
+// later one could not have begun before that.
+NameLifetime* Declarations::Meet(const Rank& rank, const wire::LifetimeNumber& known,
+                                 Answers& answers) {
+  NameLifetime* lifetime = lifetimes_.Find(known.name, known.process_set);
+  if (lifetime == nullptr) return &lifetimes_.Begin(known.name, known.process_set, known.number);
+  if (lifetime->number == known.number) return lifetime;
+  if (lifetime->number > known.number) {
     answers.push_back({rank.incarnation, wire::Forgotten{{}, {known}}});
     return nullptr;
   }
-  const wire::CourseNumber earlier{known.name, known.process_set, course->number};
-  const Courses::Over over = courses_.Erase(*course);
+  const wire::LifetimeNumber earlier{known.name, known.process_set, lifetime->number};
+  const Lifetimes::Over over = lifetimes_.Erase(*lifetime);
   for (TensorId tensor : over.tensors) dealer_.Forget(tensor);
   answers.push_back({kServers, wire::Forgotten{over.tensors, {}}});
   for (uint64_t worker : over.told) {
     answers.push_back({worker, wire::Forgotten{over.tensors, {earlier}}});
   }
-  return &courses_.Begin(known.name, known.process_set, known.number);
+  return &lifetimes_.Begin(known.name, known.process_set, known.number);
 }
 
 // If ranks know two tensors for one spec, the earlier one is over, too. Returns true if `known` is
 // the earlier one.
-bool Declarations::IsReplaced(const Rank& rank, const NameCourse& course,
+bool Declarations::IsReplaced(const Rank& rank, const NameLifetime& lifetime,
                               const wire::KnownTensor& known, Answers& answers) {
   const wire::Declared& declared = known.declared;
-  if (declared.attempt >= course.attempts.size()) return false;
-  const Attempt& attempt = course.attempts[declared.attempt];
+  if (declared.attempt >= lifetime.attempts.size()) return false;
+  const Attempt& attempt = lifetime.attempts[declared.attempt];
   const Attempt::Entry* entry = attempt.Find(known.spec);
   if (entry == nullptr || entry->second.tensor == declared.tensor) return false;
   const TensorId earlier = std::min(entry->second.tensor, declared.tensor);
@@ -53,7 +53,7 @@ bool Declarations::IsReplaced(const Rank& rank, const NameCourse& course,
   }
   for (uint64_t worker : attempt.told()) answers.push_back({worker, over});
   answers.push_back({kServers, over});
-  courses_.EraseTensor(earlier);
+  lifetimes_.EraseTensor(earlier);
   dealer_.Forget(earlier);
   return false;
 }
@@ -65,18 +65,18 @@ Declarations::Answers Declarations::OnKnown(const Rank& rank, const wire::Known&
     const wire::Declared& declared = one.declared;
     dealer_.Hear(declared.tensor);
     if (declared.attempt >= kAttemptsKnownMax) continue;
-    NameCourse* course =
-        Meet(rank, {declared.name, declared.process_set, declared.course}, answers);
+    NameLifetime* lifetime =
+        Meet(rank, {declared.name, declared.process_set, declared.lifetime}, answers);
     const bool is_over =
-        course == nullptr || IsReplaced(rank, *course, {declared, one.spec}, answers);
+        lifetime == nullptr || IsReplaced(rank, *lifetime, {declared, one.spec}, answers);
     if (is_over) {
       dealer_.Forget(declared.tensor);
       answers.push_back({kServers, wire::Forgotten{{declared.tensor}, {}}});
       continue;
     }
-    const Attempt::Entry& entry =
-        courses_.Add(*course, declared.attempt, one.spec, {declared.tensor, declared.placement});
-    Attempt& attempt = course->attempts[declared.attempt];
+    const Attempt::Entry& entry = lifetimes_.Add(*lifetime, declared.attempt, one.spec,
+                                                 {declared.tensor, declared.placement});
+    Attempt& attempt = lifetime->attempts[declared.attempt];
     attempt.Tell(rank.incarnation);
     if (!one.let_go) attempt.Hold(entry.second.tensor, rank.number);
     if (attempt.failed().has_value()) answers.push_back({rank.incarnation, *attempt.failed()});
@@ -89,9 +89,10 @@ Declarations::Answers Declarations::OnKnown(const Rank& rank, const wire::Known&
     uses.push_back(itself);
     for (const wire::NamedUse& one : uses) {
       if (one.use.attempt >= kAttemptsKnownMax) continue;
-      NameCourse* course = Meet(rank, {one.name, one.use.process_set, one.use.course}, answers);
-      if (course == nullptr) continue;
-      Attempt& attempt = Courses::At(*course, one.use.attempt);
+      NameLifetime* lifetime =
+          Meet(rank, {one.name, one.use.process_set, one.use.lifetime}, answers);
+      if (lifetime == nullptr) continue;
+      Attempt& attempt = Lifetimes::At(*lifetime, one.use.attempt);
       if (attempt.failed().has_value()) continue;
       wire::DeclareFailed here = failed;
       here.name = one.name;
@@ -109,16 +110,20 @@ Declarations::Answers Declarations::OnKnown(const Rank& rank, const wire::Known&
 
 Status Declarations::OnAllKnown() {
   const Attempt::Entry* last = nullptr;
-  courses_.ForEach([&](NameCourse& course) {
-    for (uint32_t i = 0; i < course.attempts.size(); ++i) {
-      Attempt& attempt = course.attempts[i];
+  lifetimes_.ForEach([&](NameLifetime& lifetime) {
+    for (uint32_t i = 0; i < lifetime.attempts.size(); ++i) {
+      Attempt& attempt = lifetime.attempts[i];
       // The workers that could have told of this attempt are gone; others went on from it.
       bool unknown = attempt.variants().empty() && !attempt.failed().has_value();
-      if (unknown && i + 1 < course.attempts.size()) {
-        wire::DeclareFailed failed{course.name, {course.process_set, i, 1, course.number},
-                                   {},          StatusCode::kMismatch,
-                                   "",          {}};
-        failed.text = "an earlier declaration of tensor '" + course.name + "' failed; use it again";
+      if (unknown && i + 1 < lifetime.attempts.size()) {
+        wire::DeclareFailed failed{lifetime.name,
+                                   {lifetime.process_set, i, 1, lifetime.number},
+                                   {},
+                                   StatusCode::kMismatch,
+                                   "",
+                                   {}};
+        failed.text =
+            "an earlier declaration of tensor '" + lifetime.name + "' failed; use it again";
         static_cast<void>(attempt.Fail(std::move(failed)));
       }
       for (const Attempt::Entry& one : attempt.variants()) {
@@ -137,8 +142,8 @@ Declarations::Answers Declarations::StillKnown(uint64_t to) const {
 
 Declarations::Answers Declarations::ForServer(uint64_t server) const {
   Answers answers = StillKnown(server);
-  courses_.ForEach([&](const NameCourse& course) {
-    for (const Attempt& attempt : course.attempts) {
+  lifetimes_.ForEach([&](const NameLifetime& lifetime) {
+    for (const Attempt& attempt : lifetime.attempts) {
       bool holds = attempt.failed().has_value() && !attempt.failed()->tensors.empty();
       if (holds) answers.push_back({server, *attempt.failed()});
     }
@@ -148,8 +153,8 @@ Declarations::Answers Declarations::ForServer(uint64_t server) const {
 
 Declarations::Answers Declarations::FailedForWorker(uint64_t worker) const {
   Answers answers;
-  courses_.ForEach([&](const NameCourse& course) {
-    for (const Attempt& attempt : course.attempts) {
+  lifetimes_.ForEach([&](const NameLifetime& lifetime) {
+    for (const Attempt& attempt : lifetime.attempts) {
       bool told = attempt.failed().has_value() && attempt.told().contains(worker);
       if (told) answers.push_back({worker, *attempt.failed()});
     }

@@ -14,7 +14,7 @@ TEST_F(LettingGoTest, WhatAllRanksLetGoOfIsForgotten) {
   EXPECT_EQ(forgotten, (std::set<TensorId>{1}));
   EXPECT_TRUE(names.NamesOf({1}).empty());
   EXPECT_EQ(names.NamesOf({2}).at(2), "x");
-  EXPECT_EQ(Declare(0, 3, Spec(3), 0, 1), (Said{{0, "T3"}})) << "the course goes on";
+  EXPECT_EQ(Declare(0, 3, Spec(3), 0, 1), (Said{{0, "T3"}})) << "the lifetime goes on";
   EXPECT_EQ(Declare(1, 3, Spec(3), 0, 1), (Said{{1, "T3"}}));
 }
 
@@ -28,21 +28,21 @@ TEST_F(LettingGoTest, WhoAsksAgainHoldsATensorWhateverOthersLetGoOf) {
   EXPECT_TRUE(forgotten.empty());
 }
 
-TEST_F(LettingGoTest, WithItsLastTensorACourseIsOver) {
+TEST_F(LettingGoTest, WithItsLastTensorALifetimeIsOver) {
   for (uint32_t rank : {0, 1}) Declare(rank, 1, Spec(3));
   LetGo(0, {1});
   EXPECT_EQ(LetGo(1, {1}),
-            (Said{{0, "without T1 course 1 of x"}, {1, "without T1 course 1 of x"}}));
-  EXPECT_EQ(Declare(1, 2, Spec(3), 0, 1), (Said{{1, "without course 1 of x"}}))
+            (Said{{0, "without T1 lifetime 1 of x"}, {1, "without T1 lifetime 1 of x"}}));
+  EXPECT_EQ(Declare(1, 2, Spec(3), 0, 1), (Said{{1, "without lifetime 1 of x"}}))
       << "it had asked before it heard so";
   EXPECT_EQ(Declare(0, 1, Spec(3)), (Said{{0, "T2"}})) << "a new name";
-  EXPECT_EQ(Declare(1, 2, Spec(3), 0, 1), (Said{{1, "without course 1 of x"}}));
+  EXPECT_EQ(Declare(1, 2, Spec(3), 0, 1), (Said{{1, "without lifetime 1 of x"}}));
   EXPECT_EQ(Declare(1, 1, Spec(4)), (Said{{0, "failed"}, {1, "failed"}}));
   EXPECT_EQ(failures.back().use, (wire::Use{0, 0, 1, 2}));
   EXPECT_EQ(LetGo(0, {1}), (Said{{0, "without T1"}})) << "its connection broke before it heard so";
 }
 
-TEST_F(LettingGoTest, AReportOfACourseThatIsOverCountsForNothing) {
+TEST_F(LettingGoTest, AReportOfALifetimeThatIsOverCountsForNothing) {
   for (uint32_t rank : {0, 1}) Declare(rank, 1, Spec(3));
   const wire::Overdue old{{{"x", {0, 0, 1, 1}, 1, {}}}, {}};
   for (uint32_t rank : {0, 1}) LetGo(rank, {1});
@@ -51,15 +51,15 @@ TEST_F(LettingGoTest, AReportOfACourseThatIsOverCountsForNothing) {
   EXPECT_TRUE(failures.empty());
 }
 
-TEST_F(LettingGoTest, WithACourseItsFailedAttemptsAreForgotten) {
+TEST_F(LettingGoTest, WithALifetimeItsFailedAttemptsAreForgotten) {
   Declare(0, 1, Spec(3));
   Declare(1, 1, Spec(4));
   for (uint32_t rank : {0, 1, 2}) Declare(rank, 1, Spec(5), 1, 1);
   EXPECT_EQ(LetGo(0, {1, 2}), (Said{})) << "the attempt of T1 has failed; T2 goes on elsewhere";
   LetGo(1, {2});
-  EXPECT_EQ(LetGo(2, {2}), (Said{{0, "without T2 T1 course 1 of x"},
-                                 {1, "without T2 T1 course 1 of x"},
-                                 {2, "without T2 T1 course 1 of x"}}));
+  EXPECT_EQ(LetGo(2, {2}), (Said{{0, "without T2 T1 lifetime 1 of x"},
+                                 {1, "without T2 T1 lifetime 1 of x"},
+                                 {2, "without T2 T1 lifetime 1 of x"}}));
   EXPECT_EQ(forgotten, (std::set<TensorId>{1, 2}));
   EXPECT_TRUE(Note(names.FailedForWorker(100)).empty());
 }
@@ -70,8 +70,8 @@ TEST_F(LettingGoTest, WhatALostRankHeldIsHeldByNobody) {
   LetGo(1, {1});
   names.ForgetLost([](uint64_t incarnation) { return incarnation == 102; });
   Said said = Note(names.ForgetUnheld());
-  EXPECT_EQ(said.at(0), "without T1 course 1 of x");
-  EXPECT_EQ(said.at(1), "without T1 course 1 of x");
+  EXPECT_EQ(said.at(0), "without T1 lifetime 1 of x");
+  EXPECT_EQ(said.at(1), "without T1 lifetime 1 of x");
   EXPECT_EQ(Note(names.ForgetUnheld()), (Said{}));
 }
 
@@ -82,7 +82,7 @@ TEST_F(LettingGoTest, NamesThatComeAndGoCostNothingThatStays) {
     const auto tensor = static_cast<TensorId>(i + 1);
     for (uint32_t rank : {0, 1}) LetGo(rank, {tensor});
     ASSERT_TRUE(forgotten.contains(tensor));
-    courses.clear();
+    lifetimes.clear();
   }
   EXPECT_EQ(names.known(), 0U);
 }
@@ -99,7 +99,7 @@ TEST_F(LettingGoTest, WhatAllWhoKnowItHaveLetGoOfIsOverAfterARestart) {
                           {}});
   fresh.OnKnown(Rank(2), {{{{"y", 0, 0, 8, placement, 4}, Spec(3), false}}, {}});
   ASSERT_TRUE(fresh.OnAllKnown().ok());
-  EXPECT_EQ(Note(fresh.ForgetUnheld()), (Said{{1, "without T7 course 3 of x"}}));
+  EXPECT_EQ(Note(fresh.ForgetUnheld()), (Said{{1, "without T7 lifetime 3 of x"}}));
   const std::vector<wire::StillKnown> told = {{0, 1 << 22, {8}}};
   std::vector<wire::StillKnown> known;
   for (const auto& answer : fresh.StillKnown(Declarations::kServers)) {
@@ -109,8 +109,9 @@ TEST_F(LettingGoTest, WhatAllWhoKnowItHaveLetGoOfIsOverAfterARestart) {
   EXPECT_EQ(Note(fresh.OnDeclare(Rank(1), {"y", 0, Spec(3), 2, 4})), (Said{{1, "T8"}}));
 }
 
-// One rank knows the course that followed. Another one did not hear that the first course is over.
-TEST_F(LettingGoTest, OfTwoCoursesOfANameTheEarlierOneIsOver) {
+// One rank knows the lifetime that followed. Another one did not hear that the first lifetime is
+// over.
+TEST_F(LettingGoTest, OfTwoLifetimesOfANameTheEarlierOneIsOver) {
   std::vector<uint64_t> placement = {0, 0, 2};
   const wire::KnownTensor earlier{{"x", 0, 0, 7, placement, 3}, Spec(3), true};
   const wire::KnownTensor later{{"x", 0, 0, 9, placement, 5}, Spec(3), false};
@@ -124,8 +125,9 @@ TEST_F(LettingGoTest, OfTwoCoursesOfANameTheEarlierOneIsOver) {
     Said first = earlier_first ? take(0, earlier) : take(1, later);
     Said second = earlier_first ? take(1, later) : take(0, earlier);
     EXPECT_EQ(first, (Said{}));
-    EXPECT_EQ(second,
-              (Said{{0, earlier_first ? "without T7 course 3 of x" : "without course 3 of x"}}));
+    EXPECT_EQ(
+        second,
+        (Said{{0, earlier_first ? "without T7 lifetime 3 of x" : "without lifetime 3 of x"}}));
     ASSERT_TRUE(fresh.OnAllKnown().ok());
     EXPECT_EQ(Note(fresh.ForgetUnheld()), (Said{}));
     EXPECT_EQ(Note(fresh.OnDeclare(Rank(0), {"x", 0, Spec(3), 1})), (Said{{0, "T9"}}));
@@ -162,11 +164,11 @@ TEST_F(LettingGoTest, OfTwoTensorsForOneSpecTheEarlierOneIsOver) {
 
 TEST_F(LettingGoTest, ATensorThatIsNamedTwiceIsForgottenOnce) {
   Declare(0, 1, Spec(3));
-  EXPECT_EQ(LetGo(0, {1, 1}), (Said{{0, "without T1 course 1 of x"}}));
+  EXPECT_EQ(LetGo(0, {1, 1}), (Said{{0, "without T1 lifetime 1 of x"}}));
 }
 
 // No correct worker begins an attempt while the attempt before it goes on.
-TEST_F(LettingGoTest, ACourseIsNotOverWhileAnAttemptOfItGoesOn) {
+TEST_F(LettingGoTest, ALifetimeIsNotOverWhileAnAttemptOfItGoesOn) {
   for (uint32_t rank : {0, 1}) Declare(rank, 1, Spec(3));
   Declare(2, 1, Spec(3), 1, 1);
   EXPECT_EQ(LetGo(2, {2}), (Said{{2, "without T2"}}));
@@ -175,7 +177,7 @@ TEST_F(LettingGoTest, ACourseIsNotOverWhileAnAttemptOfItGoesOn) {
 }
 
 // Ranks 0 and 1 were stuck in "x" and "y" and got one error; rank 0 never used "y".
-TEST_F(LettingGoTest, WhoWasToldOfAFailureThatNamesACourseHearsThatItIsOver) {
+TEST_F(LettingGoTest, WhoWasToldOfAFailureThatNamesALifetimeHearsThatItIsOver) {
   DeclareTwo();
   Stuck(0, in_x, 1);
   Stuck(1, in_y, 2);
@@ -183,8 +185,8 @@ TEST_F(LettingGoTest, WhoWasToldOfAFailureThatNamesACourseHearsThatItIsOver) {
   EXPECT_EQ(Lacks(1, in_y, in_x), (Said{{0, "failed"}, {1, "failed"}}));
   EXPECT_EQ(Note(names.OnDeclare(Rank(1), {"y", 1, Spec(4), 1, 2})), (Said{{1, "T3"}}));
   Said said = LetGo(1, {3});
-  EXPECT_EQ(said.at(0), "without T2 course 2 of y");
-  EXPECT_EQ(said.at(1), "without T3 T2 course 2 of y");
+  EXPECT_EQ(said.at(0), "without T2 lifetime 2 of y");
+  EXPECT_EQ(said.at(1), "without T3 T2 lifetime 2 of y");
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ StuckRanks::Circle Earliest(const StuckRanks::Circle& circle) {
   std::unique_copy(circle.begin(), circle.end(), std::back_inserter(earliest),
                    [](const wire::NamedUse& a, const wire::NamedUse& b) {
                      return a.name == b.name && a.use.process_set == b.use.process_set &&
-                            a.use.course == b.use.course && a.use.attempt == b.use.attempt;
+                            a.use.lifetime == b.use.lifetime && a.use.attempt == b.use.attempt;
                    });
   return earliest;
 }
@@ -102,7 +102,7 @@ void WaitCircles::ForgetWait(uint32_t rank, const std::string& name) {
 void WaitCircles::ForgetUses(const std::string& name, const wire::Use& use) {
   auto over = [&](const wire::Use& one) {
     return one.process_set == use.process_set &&
-           std::tie(one.course, one.attempt) <= std::tie(use.course, use.attempt);
+           std::tie(one.lifetime, one.attempt) <= std::tie(use.lifetime, use.attempt);
   };
   auto found = waits_.find(name);
   if (found != waits_.end()) {

@@ -20,7 +20,7 @@ class FrontRules {
   virtual bool MayLetGo(bool ended_well) const { return ended_well; }
   // Rule 17: a rank that has let go of a tensor asks before its next use.
   virtual bool AsksAgain(bool has_let_go) const { return has_let_go; }
-  // Rule 17: when a course is over, its uses count from 1 again.
+  // Rule 17: when a lifetime is over, its uses count from 1 again.
   virtual bool CountsAnew() const { return true; }
   // Rule 17: a rank tells a restarted coordinator which tensors it has let go of.
   virtual bool TellsLetGo(bool has_let_go) const { return has_let_go; }

@@ -33,10 +33,10 @@ void Declaring::DropUnused() {
   }
 }
 
-Declaring::Failure Declaring::FailureOf(const Course& course) const {
-  if (!course.failing.has_value()) return Failure::kNone;
-  uint64_t next = joins_.NextRound(course.round);
-  uint64_t failed = course.failing->use.round;
+Declaring::Failure Declaring::FailureOf(const Lifetime& lifetime) const {
+  if (!lifetime.failing.has_value()) return Failure::kNone;
+  uint64_t next = joins_.NextRound(lifetime.round);
+  uint64_t failed = lifetime.failing->use.round;
   if (next == failed) return Failure::kNext;
   return next < failed ? Failure::kLater : Failure::kPast;
 }
@@ -50,7 +50,7 @@ bool Declaring::BeginUse(Tensor& tensor) {
     return false;
   }
   tensor.let_go = false;
-  tensor.round = tensor.course.round = joins_.NextRound(tensor.course.round);
+  tensor.round = tensor.lifetime.round = joins_.NextRound(tensor.lifetime.round);
   return true;
 }
 
@@ -59,9 +59,9 @@ void Declaring::EndUse(const Tensor& tensor, bool well) {
 }
 
 void Declaring::Ask(const Tensor& tensor) const {
-  const Course& course = tensor.course;
-  send_(wire::Declare{tensor.name, course.attempt, tensor.spec, joins_.NextRound(course.round),
-                      course.number});
+  const Lifetime& lifetime = tensor.lifetime;
+  send_(wire::Declare{tensor.name, lifetime.attempt, tensor.spec, joins_.NextRound(lifetime.round),
+                      lifetime.number});
 }
 
 Tensor* Declaring::OnDeclared(const wire::Declared& message,
@@ -69,9 +69,9 @@ Tensor* Declaring::OnDeclared(const wire::Declared& message,
   Name* name = names_.Find(message.name);
   if (name == nullptr || name->open == nullptr) return nullptr;
   Tensor& tensor = *name->open;
-  Course& course = tensor.course;
-  bool meant = course.process_set == message.process_set && course.attempt == message.attempt &&
-               (course.number == 0 || course.number == message.course);
+  Lifetime& lifetime = tensor.lifetime;
+  bool meant = lifetime.process_set == message.process_set && lifetime.attempt == message.attempt &&
+               (lifetime.number == 0 || lifetime.number == message.lifetime);
   if (!meant || !IsDeclaring(tensor)) return nullptr;
   const bool again = tensor.let_go && tensor.id == message.tensor;
   if (!again && names_.ById(message.tensor) != nullptr) return nullptr;
@@ -80,49 +80,49 @@ Tensor* Declaring::OnDeclared(const wire::Declared& message,
     names_.Forget(tensor);
   }
   tensor.let_go = false;
-  course.number = message.course;
+  lifetime.number = message.lifetime;
   if (!again) names_.SetDeclared(tensor, message);
-  tensor.round = course.round = joins_.NextRound(course.round);
+  tensor.round = lifetime.round = joins_.NextRound(lifetime.round);
   return &tensor;
 }
 
-Course* Declaring::OnFailed(const wire::DeclareFailed& message) {
+Lifetime* Declaring::OnFailed(const wire::DeclareFailed& message) {
   Name* name = names_.Find(message.name);
   if (name == nullptr) return nullptr;
-  Course& course = Names::CourseOf(*name, message.use.process_set);
-  bool meant = message.use.attempt == course.attempt &&
-               (course.number == 0 || course.number == message.use.course);
+  Lifetime& lifetime = Names::LifetimeOf(*name, message.use.process_set);
+  bool meant = message.use.attempt == lifetime.attempt &&
+               (lifetime.number == 0 || lifetime.number == message.use.lifetime);
   if (!meant) return nullptr;
-  course.number = message.use.course;
-  bool known = course.failing.has_value();
-  if (known && message.use.round >= course.failing->use.round) return nullptr;
+  lifetime.number = message.use.lifetime;
+  bool known = lifetime.failing.has_value();
+  if (known && message.use.round >= lifetime.failing->use.round) return nullptr;
   if (!known) failures_.push_back(message);
-  course.failing = message;
-  return &course;
+  lifetime.failing = message;
+  return &lifetime;
 }
 
 // All ranks count the rounds of the new attempt from the round behind the failure. If that round
 // ended here in another error, this rank may have used the name since then. These uses count in the
 // new attempt.
-std::vector<TensorId> Declaring::BeginAttempt(Course& course) {
-  uint64_t failed = course.failing->use.round;
-  uint64_t last = course.round;
-  std::vector<TensorId> unknown = names_.Undeclare(course);
+std::vector<TensorId> Declaring::BeginAttempt(Lifetime& lifetime) {
+  uint64_t failed = lifetime.failing->use.round;
+  uint64_t last = lifetime.round;
+  std::vector<TensorId> unknown = names_.Undeclare(lifetime);
   bool since_join = failed > wire::FirstRoundAfter(joins_.done());
-  if (since_join && last > failed) course.round = joins_.NextRound(0) - 1 + (last - failed);
+  if (since_join && last > failed) lifetime.round = joins_.NextRound(0) - 1 + (last - failed);
   return unknown;
 }
 
-std::vector<TensorId> Declaring::EndAttempt(Course& course) {
-  const wire::DeclareFailed why = *course.failing;
-  std::vector<TensorId> unknown = BeginAttempt(course);
+std::vector<TensorId> Declaring::EndAttempt(Lifetime& lifetime) {
+  const wire::DeclareFailed why = *lifetime.failing;
+  std::vector<TensorId> unknown = BeginAttempt(lifetime);
   for (const wire::NamedUse& also : why.also) {
-    Course& other = Names::CourseOf(names_.NameOf(also.name), also.use.process_set);
+    Lifetime& other = Names::LifetimeOf(names_.NameOf(also.name), also.use.process_set);
     const Tensor* open = other.name.open;
-    bool own_end = open != nullptr && &open->course == &other;  // a failure of its own ends it
-    bool another = other.number != 0 && other.number != also.use.course;
+    bool own_end = open != nullptr && &open->lifetime == &other;  // a failure of its own ends it
+    bool another = other.number != 0 && other.number != also.use.lifetime;
     if (another || other.attempt > also.use.attempt || own_end) continue;
-    other.number = also.use.course;
+    other.number = also.use.lifetime;
     other.attempt = also.use.attempt;
     std::vector<TensorId> more = names_.Undeclare(other);
     unknown.insert(unknown.end(), more.begin(), more.end());
@@ -149,9 +149,9 @@ std::vector<wire::Known> Declaring::Known() const {
   }
   names_.ForEachTensor([&](const Tensor& tensor) {
     if (!tensor.declared) return;
-    const Course& course = tensor.course;
-    wire::Declared declared{tensor.name, course.process_set, course.attempt,
-                            tensor.id,   tensor.placement,   course.number};
+    const Lifetime& lifetime = tensor.lifetime;
+    wire::Declared declared{tensor.name, lifetime.process_set, lifetime.attempt,
+                            tensor.id,   tensor.placement,     lifetime.number};
     size_t more = declared.name.size() + 8 * declared.placement.size();
     part(more).tensors.push_back(
         {std::move(declared), tensor.spec, rules_.TellsLetGo(tensor.let_go)});
@@ -187,9 +187,9 @@ void Declaring::LetGo(const std::vector<TensorId>& tensors) const {
 void Declaring::LetGoOf(uint32_t process_set) const {
   std::vector<TensorId> tensors;
   for (const Name* name : names_.in_order()) {
-    auto course = name->courses.find(process_set);
-    if (course == name->courses.end()) continue;
-    for (const auto& [spec, tensor] : course->second.tensors) {
+    auto lifetime = name->lifetimes.find(process_set);
+    if (lifetime == name->lifetimes.end()) continue;
+    for (const auto& [spec, tensor] : lifetime->second.tensors) {
       if (tensor->declared) tensors.push_back(tensor->id);
     }
   }
@@ -204,29 +204,29 @@ std::vector<TensorId> Declaring::OnForgotten(const wire::Forgotten& message) {
     Tensor* tensor = names_.ById(id);
     if (tensor != nullptr && IsInUse(*tensor)) continue;  // no correct coordinator sends this
     if (tensor != nullptr) {
-      const Course& course = tensor->course;
-      ForgetFailures(course.name.text, course.UseIn(0));
+      const Lifetime& lifetime = tensor->lifetime;
+      ForgetFailures(lifetime.name.text, lifetime.UseIn(0));
       names_.Forget(*tensor);
     }
     unknown.push_back(id);
   }
-  for (const wire::CourseNumber& over : message.courses) Forget(over);
+  for (const wire::LifetimeNumber& over : message.lifetimes) Forget(over);
   return unknown;
 }
 
 // A rank that has joined passes over a failure that the other ranks have gone on from. So a tensor
 // of the failed attempt is not in use here, although this rank has not let go of it.
 bool Declaring::IsInUse(const Tensor& tensor) const {
-  const Course& course = tensor.course;
-  const bool passes_over = course.failing.has_value() && tensor.task == nullptr &&
-                           (joins_.has_joined() || FailureOf(course) == Failure::kPast);
+  const Lifetime& lifetime = tensor.lifetime;
+  const bool passes_over = lifetime.failing.has_value() && tensor.task == nullptr &&
+                           (joins_.has_joined() || FailureOf(lifetime) == Failure::kPast);
   return tensor.declared && !tensor.let_go && !passes_over;
 }
 
 // Forgets the failures of attempts before this use, because all ranks have gone on from there.
 void Declaring::ForgetFailures(const std::string& name, const wire::Use& use) {
   auto is_over = [&](const std::string& text, const wire::Use& one) {
-    return text == name && one.process_set == use.process_set && one.course == use.course &&
+    return text == name && one.process_set == use.process_set && one.lifetime == use.lifetime &&
            one.attempt < use.attempt;
   };
   std::erase_if(failures_,
@@ -237,23 +237,23 @@ void Declaring::ForgetFailures(const std::string& name, const wire::Use& use) {
   }
 }
 
-// An operation that waits for the coordinator's answer has asked about the course that is over now.
-// It asks again.
-void Declaring::Forget(const wire::CourseNumber& over) {
+// An operation that waits for the coordinator's answer has asked about the lifetime that is over
+// now. It asks again.
+void Declaring::Forget(const wire::LifetimeNumber& over) {
   ForgetFailures(over.name, {over.process_set, UINT32_MAX, 0, over.number});
   Name* name = names_.Find(over.name);
   if (name == nullptr) return;
-  auto found = name->courses.find(over.process_set);
-  if (found == name->courses.end() || found->second.number != over.number) return;
+  auto found = name->lifetimes.find(over.process_set);
+  if (found == name->lifetimes.end() || found->second.number != over.number) return;
   const bool in_use = std::ranges::any_of(found->second.tensors,
                                           [&](const auto& one) { return IsInUse(*one.second); });
   if (in_use) return;  // no correct coordinator sends this
-  Course& course = found->second;
+  Lifetime& lifetime = found->second;
   const Tensor* open = name->open;
-  const bool asks = open != nullptr && &open->course == &course && IsDeclaring(*open);
-  const uint64_t round = course.round;
-  names_.Forget(course);
-  if (asks && !rules_.CountsAnew()) course.round = round;
+  const bool asks = open != nullptr && &open->lifetime == &lifetime && IsDeclaring(*open);
+  const uint64_t round = lifetime.round;
+  names_.Forget(lifetime);
+  if (asks && !rules_.CountsAnew()) lifetime.round = round;
   if (asks) Ask(*open);
 }
 

@@ -33,36 +33,36 @@ class Declaring {
   void Reserve(const std::string& name);
 
   // Begins the next use of the tensor's name. Returns false if the use waits for the coordinator's
-  // answer. REQUIRES: the tensor's course does not fail, or fails in a later round.
+  // answer. REQUIRES: the tensor's lifetime does not fail, or fails in a later round.
   bool BeginUse(Tensor& tensor);
   // Ends the use. `well`: it ended without an error.
   void EndUse(const Tensor& tensor, bool well);
-  // Says which use the failure of a course ends.
+  // Says which use the failure of a lifetime ends.
   enum class Failure : unsigned char {
-    kNone,   // the course has not failed
+    kNone,   // the lifetime has not failed
     kPast,   // a use that this rank had joined for, or that had ended here in another error
     kNext,   // the use that begins next
     kLater,  // a later use; the others have ended the next use in an error
   };
-  Failure FailureOf(const Course& course) const;
+  Failure FailureOf(const Lifetime& lifetime) const;
 
   // Returns the open tensor whose use begins now, or null if no tensor waits for this answer.
   // `replaced`: the ids that the open tensor had before, if all ranks have let go of them and this
   // rank has not heard so.
   Tensor* OnDeclared(const wire::Declared& message, std::vector<TensorId>& replaced) const;
-  // Returns the course that fails from now on, or that fails in an earlier round than this rank
+  // Returns the lifetime that fails from now on, or that fails in an earlier round than this rank
   // knew. Returns null if this rank knew of the failure, or does not use the name. The failure ends
   // the operation of its round, but no earlier operation, whose answers are still coming in.
-  Course* OnFailed(const wire::DeclareFailed& message);
+  Lifetime* OnFailed(const wire::DeclareFailed& message);
 
-  // Begins the next attempt, here and in all courses that have failed together with this one. The
-  // failure of the course has been raised, or the open operation will raise it. The library raises
-  // one failure once, even if several process sets are told of it. Returns the ids that are unknown
-  // from now on. REQUIRES: the course fails.
-  std::vector<TensorId> EndAttempt(Course& course);
-  // Begins the next attempt of a course whose failure is past, so that this rank does not raise it.
-  // Returns the ids that are unknown from now on.
-  std::vector<TensorId> SkipFailure(Course& course) { return BeginAttempt(course); }
+  // Begins the next attempt, here and in all lifetimes that have failed together with this one. The
+  // failure of the lifetime has been raised, or the open operation will raise it. The library
+  // raises one failure once, even if several process sets are told of it. Returns the ids that are
+  // unknown from now on. REQUIRES: the lifetime fails.
+  std::vector<TensorId> EndAttempt(Lifetime& lifetime);
+  // Begins the next attempt of a lifetime whose failure is past, so that this rank does not raise
+  // it. Returns the ids that are unknown from now on.
+  std::vector<TensorId> SkipFailure(Lifetime& lifetime) { return BeginAttempt(lifetime); }
 
   // Lets go of all tensors of this process set, because this rank never uses the set again.
   void LetGoOf(uint32_t process_set) const;
@@ -78,11 +78,11 @@ class Declaring {
  private:
   void Ask(const Tensor& tensor) const;
   void LetGo(const std::vector<TensorId>& tensors) const;
-  void Forget(const wire::CourseNumber& over);
+  void Forget(const wire::LifetimeNumber& over);
   void DropUnused();
   bool IsInUse(const Tensor& tensor) const;
   void ForgetFailures(const std::string& name, const wire::Use& use);
-  std::vector<TensorId> BeginAttempt(Course& course);
+  std::vector<TensorId> BeginAttempt(Lifetime& lifetime);
 
   Names& names_;
   const Joins& joins_;

@@ -10,7 +10,7 @@ class DeclaringTest : public testing::Test {
   Tensor& Open(const std::string& text, uint32_t process_set = 0, wire::Op op = wire::Op::kSum) {
     Name& name = names.NameOf(text);
     Tensor& tensor =
-        Names::TensorOf(Names::CourseOf(name, process_set), {op, DataType::kUint8, 0, {8}});
+        Names::TensorOf(Names::LifetimeOf(name, process_set), {op, DataType::kUint8, 0, {8}});
     tensor.task = std::make_unique<Task>(Operation(), tensor.spec, set, tensor.deal);
     tensor.task->path = PathOf(false, false);
     name.open = &tensor;
@@ -18,7 +18,7 @@ class DeclaringTest : public testing::Test {
   }
   void Close(Tensor& tensor) {
     tensor.task.reset();
-    tensor.course.name.open = nullptr;
+    tensor.lifetime.name.open = nullptr;
   }
   static wire::DeclareFailed Failure(const std::string& name, const wire::Use& use,
                                      const std::vector<wire::NamedUse>& also = {}) {
@@ -39,16 +39,16 @@ class DeclaringTest : public testing::Test {
     return {};
   }
   // One use of the name by all ranks, from its begin to its good end.
-  Tensor& Use(const std::string& text, TensorId id, uint32_t course = 1) {
+  Tensor& Use(const std::string& text, TensorId id, uint32_t lifetime = 1) {
     Tensor& tensor = Open(text);
-    if (!declaring.BeginUse(tensor)) Hear({text, 0, 0, id, {0, 1}, course});
+    if (!declaring.BeginUse(tensor)) Hear({text, 0, 0, id, {0, 1}, lifetime});
     declaring.EndUse(tensor, true);
     Close(tensor);
     return tensor;
   }
   // Uses `text` once, and then another tensor until this rank lets go of `text`.
-  void LetGoOf(const std::string& text, TensorId id, uint32_t course = 1) {
-    Use(text, id, course);
+  void LetGoOf(const std::string& text, TensorId id, uint32_t lifetime = 1) {
+    Use(text, id, lifetime);
     for (int i = 0; i < 4; ++i) Use("other", 1000, 1000);
     ASSERT_EQ(LetGo(), std::vector<TensorId>{id});
     sent.clear();
@@ -98,10 +98,10 @@ TEST_F(DeclaringTest, AFailureIsKnownOnceInItsAttempt) {
   Tensor& tensor = Open("x");
   EXPECT_EQ(declaring.OnFailed(Failure("y", {0, 0, 1})), nullptr);
   EXPECT_EQ(declaring.OnFailed(Failure("x", {0, 1, 1})), nullptr) << "of a later attempt";
-  EXPECT_EQ(declaring.OnFailed(Failure("x", {0, 0, 2})), &tensor.course);
+  EXPECT_EQ(declaring.OnFailed(Failure("x", {0, 0, 2})), &tensor.lifetime);
   EXPECT_EQ(declaring.OnFailed(Failure("x", {0, 0, 2})), nullptr) << "one is enough";
-  declaring.EndAttempt(tensor.course);
-  EXPECT_EQ(tensor.course.attempt, 1U);
+  declaring.EndAttempt(tensor.lifetime);
+  EXPECT_EQ(tensor.lifetime.attempt, 1U);
   EXPECT_EQ(declaring.OnFailed(Failure("x", {0, 0, 2})), nullptr) << "it is over";
   ASSERT_EQ(declaring.Known().size(), 1U);
   EXPECT_EQ(declaring.Known()[0].failed.size(), 1U);
@@ -109,8 +109,8 @@ TEST_F(DeclaringTest, AFailureIsKnownOnceInItsAttempt) {
   EXPECT_TRUE(declaring.Known()[0].failed.empty());
 }
 
-// The course that a rank uses first raises the failure.
-TEST_F(DeclaringTest, AFailureOfSeveralCoursesEndsTheirAttemptsButThoseThatAreOpen) {
+// The lifetime that a rank uses first raises the failure.
+TEST_F(DeclaringTest, AFailureOfSeveralLifetimesEndsTheirAttemptsButThoseThatAreOpen) {
   Tensor& x = Open("x");
   Hear({"x", 0, 0, 7, {0, 1}});
   Tensor& y = Open("y");
@@ -120,42 +120,42 @@ TEST_F(DeclaringTest, AFailureOfSeveralCoursesEndsTheirAttemptsButThoseThatAreOp
   Close(y);
   declaring.OnFailed(
       Failure("x", {0, 0, 1}, {{"y", {0, 2, 1}}, {"z", {0, 0, 1}}, {"n", {4, 0, 1}}}));
-  EXPECT_EQ(declaring.EndAttempt(x.course), (std::vector<TensorId>{7, 8}));
-  EXPECT_EQ(x.course.attempt, 1U);
-  EXPECT_EQ(names.Find("y")->courses.at(0).attempt, 3U);
-  EXPECT_EQ(z.course.attempt, 0U) << "its operation needs an end of its own";
-  EXPECT_EQ(names.Find("n")->courses.at(4).attempt, 1U) << "also before its first use";
+  EXPECT_EQ(declaring.EndAttempt(x.lifetime), (std::vector<TensorId>{7, 8}));
+  EXPECT_EQ(x.lifetime.attempt, 1U);
+  EXPECT_EQ(names.Find("y")->lifetimes.at(0).attempt, 3U);
+  EXPECT_EQ(z.lifetime.attempt, 0U) << "its operation needs an end of its own";
+  EXPECT_EQ(names.Find("n")->lifetimes.at(4).attempt, 1U) << "also before its first use";
 }
 
 TEST_F(DeclaringTest, WhatBrokeWhileThisRankHadJoinedWasTheOthersBusiness) {
   Tensor& tensor = Open("x");
   declaring.OnFailed(Failure("x", {0, 0, 2}));
-  EXPECT_NE(declaring.FailureOf(tensor.course), Declaring::Failure::kPast);
+  EXPECT_NE(declaring.FailureOf(tensor.lifetime), Declaring::Failure::kPast);
   joins.OnSubmitted();
   joins.Begin();
   joins.End(true);
-  EXPECT_EQ(declaring.FailureOf(tensor.course), Declaring::Failure::kPast);
+  EXPECT_EQ(declaring.FailureOf(tensor.lifetime), Declaring::Failure::kPast);
 }
 
 TEST_F(DeclaringTest, AFailureConcernsTheUseOfItsRound) {
   Tensor& tensor = Open("x");
   Hear({"x", 0, 0, 7, {0, 1}});
-  EXPECT_EQ(declaring.FailureOf(tensor.course), Declaring::Failure::kNone);
+  EXPECT_EQ(declaring.FailureOf(tensor.lifetime), Declaring::Failure::kNone);
   declaring.OnFailed(Failure("x", {0, 0, 3}));
-  EXPECT_EQ(declaring.FailureOf(tensor.course), Declaring::Failure::kLater);
+  EXPECT_EQ(declaring.FailureOf(tensor.lifetime), Declaring::Failure::kLater);
   EXPECT_TRUE(declaring.BeginUse(tensor)) << "the second use is as the others had it";
-  EXPECT_EQ(declaring.FailureOf(tensor.course), Declaring::Failure::kNext);
-  tensor.course.round = 3;
-  EXPECT_EQ(declaring.FailureOf(tensor.course), Declaring::Failure::kPast);
+  EXPECT_EQ(declaring.FailureOf(tensor.lifetime), Declaring::Failure::kNext);
+  tensor.lifetime.round = 3;
+  EXPECT_EQ(declaring.FailureOf(tensor.lifetime), Declaring::Failure::kPast);
 }
 
 // The coordinator says that this rank uses the name in round 1 with a spec that no other rank has
 // ever used.
 TEST_F(DeclaringTest, AFailureMayConcernAnEarlierRoundOfThisRank) {
   Tensor& tensor = Open("x");
-  EXPECT_EQ(declaring.OnFailed(Failure("x", {0, 0, 3})), &tensor.course);
-  EXPECT_EQ(declaring.OnFailed(Failure("x", {0, 0, 1})), &tensor.course);
-  EXPECT_EQ(declaring.FailureOf(tensor.course), Declaring::Failure::kNext);
+  EXPECT_EQ(declaring.OnFailed(Failure("x", {0, 0, 3})), &tensor.lifetime);
+  EXPECT_EQ(declaring.OnFailed(Failure("x", {0, 0, 1})), &tensor.lifetime);
+  EXPECT_EQ(declaring.FailureOf(tensor.lifetime), Declaring::Failure::kNext);
   EXPECT_EQ(declaring.Known()[0].failed[0].use.round, 3U) << "what the job knows";
 }
 
@@ -165,9 +165,9 @@ TEST_F(DeclaringTest, WhatEndedHereInAnotherErrorCountsInTheNextAttempt) {
   Tensor& tensor = Open("x");
   Hear({"x", 0, 0, 7, {0, 1}});
   for (int i = 0; i < 3; ++i) declaring.BeginUse(tensor);
-  ASSERT_EQ(tensor.course.round, 4U);
+  ASSERT_EQ(tensor.lifetime.round, 4U);
   declaring.OnFailed(Failure("x", {0, 0, 2}));
-  EXPECT_EQ(declaring.SkipFailure(tensor.course), std::vector<TensorId>{7});
+  EXPECT_EQ(declaring.SkipFailure(tensor.lifetime), std::vector<TensorId>{7});
   declaring.BeginUse(tensor);
   EXPECT_EQ(Asked().back().attempt, 1U);
   EXPECT_EQ(Asked().back().round, 3U) << "rounds 3 and 4 were rounds 1 and 2 of the others";
@@ -178,7 +178,7 @@ TEST_F(DeclaringTest, AfterAFailureTheNextAttemptCountsFromOne) {
   Hear({"x", 0, 0, 7, {0, 1}});
   declaring.BeginUse(tensor);
   declaring.OnFailed(Failure("x", {0, 0, 2}));
-  declaring.EndAttempt(tensor.course);
+  declaring.EndAttempt(tensor.lifetime);
   declaring.BeginUse(tensor);
   EXPECT_EQ(Asked().back().round, 1U);
 }
@@ -203,7 +203,7 @@ TEST_F(DeclaringTest, WhoHasLetGoOfATensorAsksBeforeItsNextUse) {
   LetGoOf("x", 7);
   Tensor& tensor = Open("x");
   EXPECT_FALSE(declaring.BeginUse(tensor));
-  EXPECT_EQ(Asked()[0].course, 1U);
+  EXPECT_EQ(Asked()[0].lifetime, 1U);
   EXPECT_EQ(Asked()[0].round, 2U);
   EXPECT_EQ(Hear({"x", 0, 0, 7, {0, 1}, 1}), &tensor) << "others hold it";
   EXPECT_EQ(tensor.round, 2U);
@@ -218,10 +218,10 @@ TEST_F(DeclaringTest, WhatAllHaveLetGoOfIsForgotten) {
   EXPECT_EQ(names.Find("x"), nullptr);
   Tensor& tensor = Open("x");
   EXPECT_FALSE(declaring.BeginUse(tensor));
-  EXPECT_EQ(Asked()[0].course, 0U);
+  EXPECT_EQ(Asked()[0].lifetime, 0U);
   EXPECT_EQ(Asked()[0].round, 1U);
   EXPECT_EQ(Hear({"x", 0, 0, 8, {0, 1}, 5}), &tensor);
-  EXPECT_EQ(tensor.course.number, 5U);
+  EXPECT_EQ(tensor.lifetime.number, 5U);
   EXPECT_EQ(tensor.round, 1U);
 }
 
@@ -231,17 +231,17 @@ TEST_F(DeclaringTest, ATensorIsForgottenAndItsNameIsNot) {
   EXPECT_EQ(declaring.OnForgotten({{7}, {}}), std::vector<TensorId>{7});
   Tensor& tensor = Open("x");
   EXPECT_FALSE(declaring.BeginUse(tensor));
-  EXPECT_EQ(Asked()[0].course, 1U);
+  EXPECT_EQ(Asked()[0].lifetime, 1U);
   EXPECT_EQ(Asked()[0].round, 2U);
 }
 
-TEST_F(DeclaringTest, WhoHasAskedMeanwhileAsksAnewWhenItsCourseIsOver) {
+TEST_F(DeclaringTest, WhoHasAskedMeanwhileAsksAnewWhenItsLifetimeIsOver) {
   LetGoOf("x", 7);
   Tensor& tensor = Open("x");
   declaring.BeginUse(tensor);
   declaring.OnForgotten({{7}, {{"x", 0, 1}}});
   ASSERT_EQ(Asked().size(), 2U);
-  EXPECT_EQ(Asked()[1].course, 0U);
+  EXPECT_EQ(Asked()[1].lifetime, 0U);
   EXPECT_EQ(Asked()[1].round, 1U);
   declaring.OnForgotten({{}, {{"x", 0, 1}}});
   EXPECT_EQ(Asked().size(), 2U) << "the answer to the first question";
@@ -264,7 +264,7 @@ TEST_F(DeclaringTest, WhatIsInUseIsNotForgotten) {
   Use("x", 7);
   EXPECT_TRUE(declaring.OnForgotten({{7}, {{"x", 0, 1}}}).empty());
   EXPECT_NE(names.ById(7), nullptr);
-  EXPECT_EQ(names.Find("x")->courses.at(0).number, 1U);
+  EXPECT_EQ(names.Find("x")->lifetimes.at(0).number, 1U);
 }
 
 // Ranks that have not come to a use that ended in an error begin that use later, and count it.
@@ -306,7 +306,7 @@ TEST_F(DeclaringTest, WithAProcessSetAllItsTensorsGo) {
   declaring.LetGoOf(4);
   EXPECT_EQ(LetGo(), std::vector<TensorId>{7});
   declaring.OnForgotten({{7}, {{"x", 4, 1}}});
-  EXPECT_FALSE(names.Find("x")->courses.contains(4));
+  EXPECT_FALSE(names.Find("x")->lifetimes.contains(4));
 }
 
 TEST_F(DeclaringTest, ARestartedCoordinatorHearsWhatIsLetGoOf) {
@@ -317,7 +317,7 @@ TEST_F(DeclaringTest, ARestartedCoordinatorHearsWhatIsLetGoOf) {
     if (one.declared.tensor != 7) continue;
     found = true;
     EXPECT_TRUE(one.let_go);
-    EXPECT_EQ(one.declared.course, 1U);
+    EXPECT_EQ(one.declared.lifetime, 1U);
   }
   EXPECT_TRUE(found);
   declaring.AskAgain();
@@ -328,11 +328,11 @@ TEST_F(DeclaringTest, ARestartedCoordinatorHearsWhatIsLetGoOf) {
   EXPECT_TRUE(LetGo().empty()) << "it wants it again";
 }
 
-TEST_F(DeclaringTest, WithACourseItsFailuresAreForgotten) {
+TEST_F(DeclaringTest, WithALifetimeItsFailuresAreForgotten) {
   Tensor& tensor = Open("x");
   declaring.OnFailed(Failure("x", {0, 0, 1, 3}));
-  EXPECT_EQ(tensor.course.number, 3U);
-  declaring.EndAttempt(tensor.course);
+  EXPECT_EQ(tensor.lifetime.number, 3U);
+  declaring.EndAttempt(tensor.lifetime);
   Close(tensor);
   declaring.OnForgotten({{}, {{"x", 0, 3}}});
   EXPECT_TRUE(declaring.Known()[0].failed.empty());
@@ -359,10 +359,10 @@ TEST_F(DeclaringTest, WhoHasStillToRaiseAFailureForgetsNothing) {
 
 // If a rank still told such a failure, a restarted coordinator would begin with a failure that no
 // rank remembers.
-TEST_F(DeclaringTest, FailuresOfCoursesThatAreOverAreToldNobody) {
+TEST_F(DeclaringTest, FailuresOfLifetimesThatAreOverAreToldNobody) {
   Tensor& x = Open("x");
   declaring.OnFailed(Failure("x", {0, 0, 1, 3}, {{"y", {0, 0, 1, 5}}}));
-  declaring.EndAttempt(x.course);
+  declaring.EndAttempt(x.lifetime);
   Close(x);
   declaring.OnForgotten({{}, {{"y", 0, 5}}});
   const std::vector<wire::Known> known = declaring.Known();
@@ -373,7 +373,7 @@ TEST_F(DeclaringTest, FailuresOfCoursesThatAreOverAreToldNobody) {
 TEST_F(DeclaringTest, WithATensorTheFailuresBeforeItsAttemptAreForgotten) {
   Tensor& x = Open("x");
   declaring.OnFailed(Failure("x", {0, 0, 1, 3}));
-  declaring.EndAttempt(x.course);
+  declaring.EndAttempt(x.lifetime);
   declaring.BeginUse(x);
   Hear({"x", 0, 1, 7, {0, 1}, 3});
   declaring.EndUse(x, true);

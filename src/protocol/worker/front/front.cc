@@ -99,8 +99,8 @@ Status Front::Submit(Operation operation) {
                                             operations::Describe(name.open->spec) +
                                             "; wait for it, or give the second one another name"};
   }
-  Course& course = Names::CourseOf(name, operation.spec.process_set);
-  Tensor& tensor = Names::TensorOf(course, operation.spec);
+  Lifetime& lifetime = Names::LifetimeOf(name, operation.spec.process_set);
+  Tensor& tensor = Names::TensorOf(lifetime, operation.spec);
   OperationId id = operation.id;
   auto task = std::make_unique<Task>(std::move(operation), tensor.spec,
                                      sets_.Of(tensor.spec.process_set), tensor.deal);
@@ -151,11 +151,11 @@ StageVerdict Front::Ended(Tensor& tensor, const Task::Trouble& how) {
 }
 
 StageVerdict Front::EnterDeclare(Tensor& tensor) {
-  Course& course = tensor.course;
-  Declaring::Failure failure = declaring_.FailureOf(course);
-  if (failure == Declaring::Failure::kPast) lanes_.Retire(declaring_.SkipFailure(course));
+  Lifetime& lifetime = tensor.lifetime;
+  Declaring::Failure failure = declaring_.FailureOf(lifetime);
+  if (failure == Declaring::Failure::kPast) lanes_.Retire(declaring_.SkipFailure(lifetime));
   if (failure == Declaring::Failure::kNext) {
-    FailCourse(tensor);
+    FailLifetime(tensor);
     return StageVerdict::kFailed;
   }
   return declaring_.BeginUse(tensor) ? StageVerdict::kDone : StageVerdict::kPending;
@@ -268,7 +268,7 @@ void Front::CloseWithdrawn(Tensor& tensor) {
 // Forgets the task. Nothing touches its memory any more.
 void Front::Close(Tensor& tensor, bool completed) {
   std::unique_ptr<Task> task = std::move(tensor.task);
-  tensor.course.name.open = nullptr;
+  tensor.lifetime.name.open = nullptr;
   open_.erase(task->operation.id);
   copies_.Drop(task->operation.id);
   bool succeeded = completed && task->outcome.status.ok();
@@ -285,11 +285,11 @@ void Front::Close(Tensor& tensor, bool completed) {
   driver_.Complete(task->operation.id, std::move(task->outcome));
 }
 
-void Front::FailCourse(Tensor& tensor) {
-  Course& course = tensor.course;
+void Front::FailLifetime(Tensor& tensor) {
+  Lifetime& lifetime = tensor.lifetime;
   tensor.task->reported = false;  // the coordinator knows of the failure
-  Fail(tensor, Status(course.failing->code, course.failing->text));
-  lanes_.Retire(declaring_.EndAttempt(course));
+  Fail(tensor, Status(lifetime.failing->code, lifetime.failing->text));
+  lanes_.Retire(declaring_.EndAttempt(lifetime));
 }
 
 void Front::OnDeclared(const wire::Declared& message) {
@@ -302,16 +302,16 @@ void Front::OnDeclared(const wire::Declared& message) {
 }
 
 void Front::OnDeclareFailed(const wire::DeclareFailed& message) {
-  Course* course = declaring_.OnFailed(message);
-  Tensor* open = course == nullptr ? nullptr : course->name.open;
-  if (open == nullptr || &open->course != course || open->task->withdrawn.has_value()) return;
+  Lifetime* lifetime = declaring_.OnFailed(message);
+  Tensor* open = lifetime == nullptr ? nullptr : lifetime->name.open;
+  if (open == nullptr || &open->lifetime != lifetime || open->task->withdrawn.has_value()) return;
   if (open->task->stage() == Stage::kDeclare) {
     // The coordinator was asked what the name means in an earlier round. Its answer to that
     // question is still on the way.
-    bool later = declaring_.FailureOf(*course) == Declaring::Failure::kLater;
+    bool later = declaring_.FailureOf(*lifetime) == Declaring::Failure::kLater;
     return later ? void() : Advance(*open);
   }
-  if (open->round >= message.use.round) FailCourse(*open);
+  if (open->round >= message.use.round) FailLifetime(*open);
 }
 
 std::vector<wire::Known> Front::Known() const { return declaring_.Known(); }

@@ -114,7 +114,7 @@ class Front {
   void BeginExchange(Tensor& tensor);
   void OnExchangeEnd(const std::optional<Exchanges::End>& end);
   void Fail(Tensor& tensor, const Status& why);
-  void FailCourse(Tensor& tensor);
+  void FailLifetime(Tensor& tensor);
   void CloseWithdrawn(Tensor& tensor);
   void Close(Tensor& tensor, bool completed);
   std::optional<Time> NextLook();

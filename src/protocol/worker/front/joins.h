@@ -48,7 +48,7 @@ class Joins {
   Status Check(const Operation& operation, size_t open) const;
 
   uint32_t done() const { return done_; }
-  // Returns the round that follows `last` in a course.
+  // Returns the round that follows `last` in a lifetime.
   uint64_t NextRound(uint64_t last) const {
     uint64_t begin = wire::FirstRoundAfter(done_);
     return last < begin ? begin + first_round_ : last + 1;

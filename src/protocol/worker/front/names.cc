@@ -8,15 +8,15 @@
 
 namespace byteps::protocol {
 
-Tensor::Tensor(Course& owner, const wire::TensorSpec& what)
-    : course(owner), name(owner.name.text), spec(what) {}
+Tensor::Tensor(Lifetime& owner, const wire::TensorSpec& what)
+    : lifetime(owner), name(owner.name.text), spec(what) {}
 
 Exchange Tensor::MakeExchange() const {
   Exchange exchange;
   exchange.name = name;
   exchange.tensor = {id, operations::CombineOf(spec), spec.dtype, spec.codec, spec.process_set};
   exchange.use = round;
-  exchange.order = course.name.order;
+  exchange.order = lifetime.name.order;
   exchange.priority = task->operation.priority;
   exchange.first_piece = deal.first_piece();
   exchange.count = deal.count();
@@ -42,16 +42,17 @@ Name& Names::NameOf(const std::string& text) {
   return added;
 }
 
-Course& Names::CourseOf(Name& name, uint32_t process_set) {
-  return name.courses.try_emplace(process_set, name, process_set).first->second;
+Lifetime& Names::LifetimeOf(Name& name, uint32_t process_set) {
+  return name.lifetimes.try_emplace(process_set, name, process_set).first->second;
 }
 
-Tensor& Names::TensorOf(Course& course, const wire::TensorSpec& spec) {
-  if (auto found = course.tensors.find(spec); found != course.tensors.end()) return *found->second;
-  decltype(course.tensors) one;  // the tensor refers to its key, which moves with its node
+Tensor& Names::TensorOf(Lifetime& lifetime, const wire::TensorSpec& spec) {
+  if (auto found = lifetime.tensors.find(spec); found != lifetime.tensors.end())
+    return *found->second;
+  decltype(lifetime.tensors) one;  // the tensor refers to its key, which moves with its node
   auto added = one.try_emplace(spec).first;
-  added->second = std::make_unique<Tensor>(course, added->first);
-  return *course.tensors.insert(one.extract(added)).position->second;
+  added->second = std::make_unique<Tensor>(lifetime, added->first);
+  return *lifetime.tensors.insert(one.extract(added)).position->second;
 }
 
 Name* Names::Find(const std::string& text) const {
@@ -64,15 +65,15 @@ Name* Names::ByOrder(uint32_t order) const {
   return found == by_order_.end() || (*found)->order != order ? nullptr : *found;
 }
 
-const Course* Names::FindCourse(const wire::NamedUse& use) const {
+const Lifetime* Names::FindLifetime(const wire::NamedUse& use) const {
   const Name* name = Find(use.name);
   if (name == nullptr) return nullptr;
-  auto found = name->courses.find(use.use.process_set);
-  return found == name->courses.end() ? nullptr : &found->second;
+  auto found = name->lifetimes.find(use.use.process_set);
+  return found == name->lifetimes.end() ? nullptr : &found->second;
 }
 
 void Names::Clear() {
-  for (Name* name : by_order_) name->courses.clear();
+  for (Name* name : by_order_) name->lifetimes.clear();
   by_id_.clear();
 }
 
@@ -87,29 +88,29 @@ void Names::SetDeclared(Tensor& tensor, const wire::Declared& declared) {
 void Names::Forget(Tensor& tensor) {
   by_id_.erase(tensor.id);
   tensor.declared = tensor.let_go = false;
-  Course& course = tensor.course;
-  if (tensor.task == nullptr) course.tensors.erase(course.tensors.find(tensor.spec));
+  Lifetime& lifetime = tensor.lifetime;
+  if (tensor.task == nullptr) lifetime.tensors.erase(lifetime.tensors.find(tensor.spec));
 }
 
-void Names::Forget(Course& course) {
+void Names::Forget(Lifetime& lifetime) {
   std::vector<Tensor*> tensors;
-  for (const auto& [spec, tensor] : course.tensors) {
+  for (const auto& [spec, tensor] : lifetime.tensors) {
     if (tensor->declared) tensors.push_back(tensor.get());
   }
   for (Tensor* tensor : tensors) Forget(*tensor);
-  Name& name = course.name;
-  if (name.open != nullptr && &name.open->course == &course) {
-    course.number = course.attempt = 0;
-    course.round = 0;
-    course.failing.reset();
+  Name& name = lifetime.name;
+  if (name.open != nullptr && &name.open->lifetime == &lifetime) {
+    lifetime.number = lifetime.attempt = 0;
+    lifetime.round = 0;
+    lifetime.failing.reset();
   } else {
-    name.courses.erase(course.process_set);
+    name.lifetimes.erase(lifetime.process_set);
     Erase(name);
   }
 }
 
 void Names::Erase(Name& name) {
-  if (name.open != nullptr || !name.courses.empty()) return;
+  if (name.open != nullptr || !name.lifetimes.empty()) return;
   by_order_.erase(std::ranges::lower_bound(by_order_, name.order, {}, &Name::order));
   names_.erase(names_.find(name.text));
 }
@@ -119,18 +120,18 @@ Tensor* Names::ById(TensorId id) const {
   return found == by_id_.end() ? nullptr : found->second;
 }
 
-std::vector<TensorId> Names::Undeclare(Course& course) {
+std::vector<TensorId> Names::Undeclare(Lifetime& lifetime) {
   std::vector<TensorId> retired;
-  for (const auto& [spec, tensor] : course.tensors) {
+  for (const auto& [spec, tensor] : lifetime.tensors) {
     tensor->let_go = false;
     if (!std::exchange(tensor->declared, false)) continue;
     by_id_.erase(tensor->id);
     retired.push_back(tensor->id);
   }
-  std::erase_if(course.tensors, [](const auto& one) { return one.second->task == nullptr; });
-  ++course.attempt;
-  course.round = 0;
-  course.failing.reset();
+  std::erase_if(lifetime.tensors, [](const auto& one) { return one.second->task == nullptr; });
+  ++lifetime.attempt;
+  lifetime.round = 0;
+  lifetime.failing.reset();
   return retired;
 }
 

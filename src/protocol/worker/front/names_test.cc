@@ -13,7 +13,7 @@ class NamesTest : public testing::Test {
  protected:
   Tensor& Declare(const std::string& name, uint32_t process_set, const wire::TensorSpec& spec,
                   TensorId id) {
-    Tensor& tensor = Names::TensorOf(Names::CourseOf(names.NameOf(name), process_set), spec);
+    Tensor& tensor = Names::TensorOf(Names::LifetimeOf(names.NameOf(name), process_set), spec);
     names.SetDeclared(tensor, {name, process_set, 0, id, {0, 1}});
     return tensor;
   }
@@ -33,19 +33,19 @@ TEST_F(NamesTest, ANameKeepsItsPlaceInTheOrder) {
   EXPECT_EQ(names.Find("b"), &first);
 }
 
-TEST_F(NamesTest, ACourseForEachProcessSetAndATensorForEachSpec) {
+TEST_F(NamesTest, ALifetimeForEachProcessSetAndATensorForEachSpec) {
   Name& name = names.NameOf("x");
-  Course& everybody = Names::CourseOf(name, 0);
-  Course& some = Names::CourseOf(name, 4);
+  Lifetime& everybody = Names::LifetimeOf(name, 0);
+  Lifetime& some = Names::LifetimeOf(name, 4);
   EXPECT_NE(&everybody, &some);
   Tensor& sum = Names::TensorOf(everybody, SpecOf(wire::Op::kSum, {8}));
   EXPECT_EQ(&Names::TensorOf(everybody, SpecOf(wire::Op::kSum, {8})), &sum);
   EXPECT_NE(&Names::TensorOf(everybody, SpecOf(wire::Op::kSum, {9})), &sum);
   EXPECT_EQ(sum.spec, SpecOf(wire::Op::kSum, {8}));
-  EXPECT_EQ(&sum.course, &everybody);
-  EXPECT_EQ(names.FindCourse({"x", {4, 0, 1}}), &some);
-  EXPECT_EQ(names.FindCourse({"x", {5, 0, 1}}), nullptr);
-  EXPECT_EQ(names.FindCourse({"y", {0, 0, 1}}), nullptr);
+  EXPECT_EQ(&sum.lifetime, &everybody);
+  EXPECT_EQ(names.FindLifetime({"x", {4, 0, 1}}), &some);
+  EXPECT_EQ(names.FindLifetime({"x", {5, 0, 1}}), nullptr);
+  EXPECT_EQ(names.FindLifetime({"y", {0, 0, 1}}), nullptr);
 }
 
 TEST_F(NamesTest, TheNextAttemptKnowsNoTensorButTheOneThatIsOpen) {
@@ -54,20 +54,20 @@ TEST_F(NamesTest, TheNextAttemptKnowsNoTensorButTheOneThatIsOpen) {
   Declare("x", 4, SpecOf(wire::Op::kMax, {8}), 9);
   PlacedSet set;
   open.task = std::make_unique<Task>(Operation(), open.spec, set, open.deal);
-  Course& course = open.course;
-  course.round = 3;
-  course.failing.emplace();
-  std::vector<TensorId> retired = names.Undeclare(course);
+  Lifetime& lifetime = open.lifetime;
+  lifetime.round = 3;
+  lifetime.failing.emplace();
+  std::vector<TensorId> retired = names.Undeclare(lifetime);
   std::sort(retired.begin(), retired.end());
   EXPECT_EQ(retired, (std::vector<TensorId>{7, 8}));
-  EXPECT_EQ(course.attempt, 1U);
-  EXPECT_EQ(course.round, 0U);
-  EXPECT_FALSE(course.failing.has_value());
-  ASSERT_EQ(course.tensors.size(), 1U);
+  EXPECT_EQ(lifetime.attempt, 1U);
+  EXPECT_EQ(lifetime.round, 0U);
+  EXPECT_FALSE(lifetime.failing.has_value());
+  ASSERT_EQ(lifetime.tensors.size(), 1U);
   EXPECT_FALSE(open.declared);
   EXPECT_EQ(names.ById(7), nullptr);
   EXPECT_NE(names.ById(9), nullptr) << "of another process set";
-  EXPECT_TRUE(names.Undeclare(course).empty());
+  EXPECT_TRUE(names.Undeclare(lifetime).empty());
 }
 
 TEST_F(NamesTest, AGenerationForgetsWhatIsDeclared) {

@@ -10,7 +10,7 @@ bool IsAtItsName(const Tensor& tensor) {
   return tensor.task != nullptr && tensor.task->stage() == Stage::kDeclare;
 }
 
-wire::Use UseOf(const Tensor& tensor) { return tensor.course.UseIn(tensor.round); }
+wire::Use UseOf(const Tensor& tensor) { return tensor.lifetime.UseIn(tensor.round); }
 
 }  // namespace
 
@@ -51,20 +51,20 @@ void Overdue::Report(const std::vector<const Tensor*>& late) const {
     bytes = 0;
   };
   for (const Tensor* tensor : late) {
-    const Course& course = tensor->course;
+    const Lifetime& lifetime = tensor->lifetime;
     wire::OverdueUse use{tensor->name, UseOf(*tensor), tensor->id, {}, IsStuckIn(*tensor)};
-    for (const auto& [number, other] : course.name.courses) {
-      if (number != course.process_set) {
+    for (const auto& [number, other] : lifetime.name.lifetimes) {
+      if (number != lifetime.process_set) {
         use.elsewhere.push_back(other.UseIn(other.round));
       }
     }
     bytes += use.name.size() + wire::kControlUseBytes * (2 + use.elsewhere.size());
     overdue.uses.push_back(std::move(use));
     bool told = std::any_of(overdue.process_sets.begin(), overdue.process_sets.end(),
-                            [&](const auto& set) { return set.number == course.process_set; });
-    if (course.process_set != 0 && !told) {
-      const PlacedSet& set = sets_.Of(course.process_set);
-      overdue.process_sets.push_back({course.process_set, set.ranks});
+                            [&](const auto& set) { return set.number == lifetime.process_set; });
+    if (lifetime.process_set != 0 && !told) {
+      const PlacedSet& set = sets_.Of(lifetime.process_set);
+      overdue.process_sets.push_back({lifetime.process_set, set.ranks});
       bytes += wire::kControlUseBytes + sizeof(uint32_t) * set.ranks.size();
     }
     if (bytes > wire::kControlPartBytes) send();
@@ -119,12 +119,12 @@ void Overdue::OnUnbegun(const wire::Unbegun& question) const {
 
 // Returns whether this rank has begun this use or a later one.
 bool Overdue::HasBegun(const wire::NamedUse& use) const {
-  const Course* course = names_.FindCourse(use);
-  if (course == nullptr) return false;
-  const Tensor* open = course->name.open;
-  bool begins = open != nullptr && &open->course == course && IsAtItsName(*open);
-  uint64_t round = begins ? joins_.NextRound(course->round) : course->round;
-  return !course->IsBefore(round, use.use);
+  const Lifetime* lifetime = names_.FindLifetime(use);
+  if (lifetime == nullptr) return false;
+  const Tensor* open = lifetime->name.open;
+  bool begins = open != nullptr && &open->lifetime == lifetime && IsAtItsName(*open);
+  uint64_t round = begins ? joins_.NextRound(lifetime->round) : lifetime->round;
+  return !lifetime->IsBefore(round, use.use);
 }
 
 }  // namespace byteps::protocol

@@ -18,13 +18,13 @@ class OverdueTest : public testing::Test {
   Tensor& Open(const std::string& text, TensorId id, uint32_t process_set = 0,
                wire::Op op = wire::Op::kSum) {
     Name& name = names.NameOf(text);
-    Course& course = Names::CourseOf(name, process_set);
-    Tensor& tensor = Names::TensorOf(course, {op, DataType::kUint8, 0, {8}});
+    Lifetime& lifetime = Names::LifetimeOf(name, process_set);
+    Tensor& tensor = Names::TensorOf(lifetime, {op, DataType::kUint8, 0, {8}});
     names.SetDeclared(tensor, {text, process_set, 0, id, {0, 1}});
     tensor.task = std::make_unique<Task>(Operation(), tensor.spec, sets.Of(0), tensor.deal);
     tensor.task->path = PathOf(false, false);
     tensor.task->at = 1;
-    tensor.round = ++course.round;
+    tensor.round = ++lifetime.round;
     name.open = &tensor;
     overdue.OnBegun();
     return tensor;
@@ -63,7 +63,7 @@ TEST_F(OverdueTest, ItLooksOnlyWhileSomethingMayBecomeOverdue) {
 
 TEST_F(OverdueTest, WhatIsOpenAtTwoLooksIsToldOnceWithItsProcessSet) {
   names.NameOf("x");
-  Names::CourseOf(names.NameOf("x"), 0).round = 3;
+  Names::LifetimeOf(names.NameOf("x"), 0).round = 3;
   Open("x", 7, 4);
   Look();
   EXPECT_TRUE(sent.empty());

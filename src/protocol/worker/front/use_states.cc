@@ -22,11 +22,11 @@ wire::UseStage StageOf(Stage stage) {
 
 // The round of a tensor that is being declared has not begun.
 wire::UseState UseStates::StateOf(const Tensor& open) const {
-  const Course& course = open.course;
+  const Lifetime& lifetime = open.lifetime;
   const wire::UseStage stage = StageOf(open.task->stage());
   const bool declares = stage == wire::UseStage::kDeclares;
-  const uint64_t round = declares ? joins_.NextRound(course.round) : open.round;
-  return {{open.name, course.UseIn(round)}, open.declared ? open.id : UINT32_MAX, stage, 0};
+  const uint64_t round = declares ? joins_.NextRound(lifetime.round) : open.round;
+  return {{open.name, lifetime.UseIn(round)}, open.declared ? open.id : UINT32_MAX, stage, 0};
 }
 
 std::map<OperationId, wire::UseState> UseStates::Open() const {
@@ -44,11 +44,12 @@ std::pair<wire::UseState, OperationId> UseStates::Of(const wire::NamedUse& use) 
   const Tensor* open = name == nullptr ? nullptr : name->open;
   if (open != nullptr) {
     wire::UseState its = StateOf(*open);
-    if (its.use.use.course == 0) its.use.use.course = use.use.course;  // see Course::IsBefore
+    if (its.use.use.lifetime == 0)
+      its.use.use.lifetime = use.use.lifetime;  // see Lifetime::IsBefore
     if (its.use == use) return {its, open->task->operation.id};
   }
-  const Course* course = names_.FindCourse(use);
-  const bool passed = course != nullptr && !course->IsBefore(course->round, use.use);
+  const Lifetime* lifetime = names_.FindLifetime(use);
+  const bool passed = lifetime != nullptr && !lifetime->IsBefore(lifetime->round, use.use);
   if (passed) {
     state.stage = wire::UseStage::kEnded;
   } else if (joins_.has_joined()) {

@@ -15,15 +15,15 @@ class UseStatesTest : public testing::Test {
   // Opens a use at this place of its path. The tensor is declared if the place is not the first.
   Tensor& Open(const std::string& text, size_t at) {
     Name& name = names.NameOf(text);
-    Course& course = Names::CourseOf(name, 0);
-    Tensor& tensor = Names::TensorOf(course, {wire::Op::kSum, DataType::kUint8, 0, {8}});
+    Lifetime& lifetime = Names::LifetimeOf(name, 0);
+    Tensor& tensor = Names::TensorOf(lifetime, {wire::Op::kSum, DataType::kUint8, 0, {8}});
     if (at > 0) names.SetDeclared(tensor, {text, 0, 0, 70, {0, 1}});
     Operation operation;
     operation.id = 9;
     tensor.task = std::make_unique<Task>(operation, tensor.spec, sets.Of(0), tensor.deal);
     tensor.task->path = PathOf(false, false);
     tensor.task->at = at;
-    if (at > 0) tensor.round = ++course.round;
+    if (at > 0) tensor.round = ++lifetime.round;
     name.open = &tensor;
     return tensor;
   }

@@ -1,6 +1,6 @@
 /* When a name is forgotten: two workers make the same calls under one name and let go of its tensor
  * in between, at any moment; the coordinator forgets what nobody holds. It may be restarted, and
- * connections may break. README.md says what is modelled. A course has one tensor, so one number
+ * connections may break. README.md says what is modelled. A lifetime has one tensor, so one number
  * stands for both.
  */
 #ifndef MUTANT
@@ -30,15 +30,15 @@ chan down[2] = [CAPACITY] of { mtype, byte };
 
 /* Of the workers. */
 byte calls[2];
-byte course[2];
+byte lifetime[2];
 byte round[2];
 bit let_go[2];
 bit asks[2];
 bit open[2];    /* it has pushed, or asks */
 bit well[2];    /* its last call ended so */
-byte pushed[2]; /* a course; 0: nothing */
+byte pushed[2]; /* a lifetime; 0: nothing */
 bit got[2];     /* the result of a round that both have pushed */
-byte failed_course; /* the round that ended in an error for who was there; there is one */
+byte failed_lifetime; /* the round that ended in an error for who was there; there is one */
 byte failed_round;
 byte failed_call;
 
@@ -60,9 +60,9 @@ inline say(channel, kind, number) {
 
 inline push(w) {
   round[w] = round[w] + 1;
-  pushed[w] = course[w];
+  pushed[w] = lifetime[w];
   if
-  :: failed_call != 0 && failed_course == course[w] && failed_round == round[w] ->
+  :: failed_call != 0 && failed_lifetime == lifetime[w] && failed_round == round[w] ->
     assert(failed_call == calls[w]);
     pushed[w] = 0;
     open[w] = 0;
@@ -82,27 +82,27 @@ inline push(w) {
 
 inline ask(w) {
   asks[w] = 1;
-  say(up[w], DECLARE, course[w])
+  say(up[w], DECLARE, lifetime[w])
 }
 
 inline begin_call(w) {
   calls[w] = calls[w] + 1;
   open[w] = 1;
   if
-  :: course[w] != 0 && (!let_go[w] || MUTANT == 101) -> push(w)
+  :: lifetime[w] != 0 && (!let_go[w] || MUTANT == 101) -> push(w)
   :: else -> ask(w)
   fi
 }
 
 inline hear(w, kind, number) {
   if
-  :: kind == DECLARED && asks[w] && (course[w] == 0 || course[w] == number) ->
-    course[w] = number;
+  :: kind == DECLARED && asks[w] && (lifetime[w] == 0 || lifetime[w] == number) ->
+    lifetime[w] = number;
     let_go[w] = 0;
     asks[w] = 0;
     push(w)
-  :: kind == FORGOTTEN && course[w] == number && (let_go[w] || asks[w]) ->
-    course[w] = 0;
+  :: kind == FORGOTTEN && lifetime[w] == number && (let_go[w] || asks[w]) ->
+    lifetime[w] = 0;
     let_go[w] = 0;
     if
     :: MUTANT == 102 && asks[w]
@@ -119,7 +119,7 @@ inline hear(w, kind, number) {
 /* A deadline: the other one has not come to the round. */
 inline give_up(w) {
   errors--;
-  failed_course = course[w];
+  failed_lifetime = lifetime[w];
   failed_round = round[w];
   failed_call = calls[w];
   pushed[w] = 0;
@@ -129,8 +129,8 @@ inline give_up(w) {
 
 inline repeat(w) {
   if
-  :: asks[w] -> say(up[w], DECLARE, course[w])
-  :: !asks[w] && let_go[w] -> say(up[w], LET_GO, course[w])
+  :: asks[w] -> say(up[w], DECLARE, lifetime[w])
+  :: !asks[w] && let_go[w] -> say(up[w], LET_GO, lifetime[w])
   :: else
   fi
 }
@@ -166,13 +166,13 @@ inline report(w) {
   lose(w);
   reported = reported | BIT(w);
   if
-  :: course[w] != 0 && known > course[w] -> say(down[w], FORGOTTEN, course[w])
-  :: course[w] != 0 && known <= course[w] ->
+  :: lifetime[w] != 0 && known > lifetime[w] -> say(down[w], FORGOTTEN, lifetime[w])
+  :: lifetime[w] != 0 && known <= lifetime[w] ->
     if
-    :: known != 0 && known < course[w] -> forget_all(known)
+    :: known != 0 && known < lifetime[w] -> forget_all(known)
     :: else
     fi;
-    known = course[w];
+    known = lifetime[w];
     told = told | BIT(w);
     if
     :: let_go[w] && MUTANT != 103
@@ -189,10 +189,10 @@ proctype Worker(byte w) {
 end:
   do
   :: atomic { calls[w] < CALLS && !open[w] -> begin_call(w) }
-  :: atomic { !open[w] && course[w] != 0 && !let_go[w] && (well[w] || MUTANT == 100) &&
+  :: atomic { !open[w] && lifetime[w] != 0 && !let_go[w] && (well[w] || MUTANT == 100) &&
               nfull(up[w]) ->
       let_go[w] = 1;
-      say(up[w], LET_GO, course[w]) }
+      say(up[w], LET_GO, lifetime[w]) }
   :: atomic { down[w]?[kind, number] -> down[w]?kind(number);
       hear(w, kind, number) }
   :: atomic { got[w] -> got[w] = 0; open[w] = 0; well[w] = 1 }

@@ -1,5 +1,5 @@
-// The names that the coordinator knows: a course for each name and process set that uses it, with
-// its attempts. A course is also found by the number of a tensor. It stays at its place in memory
+// The names that the coordinator knows: a lifetime for each name and process set that uses it, with
+// its attempts. A lifetime is also found by the number of a tensor. It stays at its place in memory
 // until it is erased.
 //
 // A value without I/O.
@@ -19,7 +19,7 @@
 
 namespace byteps::protocol {
 
-struct NameCourse {
+struct NameLifetime {
   const std::string& name;
   const uint32_t process_set;
   const uint32_t number;
@@ -29,59 +29,59 @@ struct NameCourse {
   bool IsOver() const;
 };
 
-class Courses {
+class Lifetimes {
  public:
-  // The place of a tensor: its course, and the number of its attempt.
+  // The place of a tensor: its lifetime, and the number of its attempt.
   struct Place {
-    NameCourse* course = nullptr;
+    NameLifetime* lifetime = nullptr;
     uint32_t attempt = 0;
   };
 
   void Clear();
 
   // Null: nobody uses the name in this process set.
-  NameCourse* Find(const std::string& name, uint32_t process_set);
+  NameLifetime* Find(const std::string& name, uint32_t process_set);
   bool Knows(const std::string& name) const { return names_.contains(name); }
-  // Null: there is no such course, or it has no such attempt.
+  // Null: there is no such lifetime, or it has no such attempt.
   Attempt* FindAttempt(const std::string& name, const wire::Use& use);
-  // Null: no course has this tensor.
+  // Null: no lifetime has this tensor.
   const Place* Find(TensorId tensor) const;
   size_t tensor_count() const { return tensors_.size(); }
 
-  // Begins the course of a name. REQUIRES: the name has none in this process set.
-  NameCourse& Begin(const std::string& name, uint32_t process_set, uint32_t number);
-  // Returns this attempt. If the course does not have it yet, adds all attempts up to this one.
-  static Attempt& At(NameCourse& course, uint32_t attempt);
+  // Begins the lifetime of a name. REQUIRES: the name has none in this process set.
+  NameLifetime& Begin(const std::string& name, uint32_t process_set, uint32_t number);
+  // Returns this attempt. If the lifetime does not have it yet, adds all attempts up to this one.
+  static Attempt& At(NameLifetime& lifetime, uint32_t attempt);
   // Does the same as Attempt::Add, and finds the tensor by its number from now on.
-  const Attempt::Entry& Add(NameCourse& course, uint32_t attempt, const wire::TensorSpec& spec,
+  const Attempt::Entry& Add(NameLifetime& lifetime, uint32_t attempt, const wire::TensorSpec& spec,
                             const Attempt::Variant& variant);
   void EraseTensor(TensorId tensor);
-  // A course that is over: the workers that were told of its tensors, and all its tensors,
+  // A lifetime that is over: the workers that were told of its tensors, and all its tensors,
   // including those of failed attempts.
   struct Over {
     std::set<uint64_t> told;
     std::vector<TensorId> tensors;
   };
-  Over Erase(const NameCourse& course);
+  Over Erase(const NameLifetime& lifetime);
 
   // Returns the tensors that no rank holds, without those of failed attempts.
   std::vector<TensorId> Unheld() const;
 
   template <typename Visit>
   void ForEach(Visit&& visit) {
-    for (auto& [text, courses] : names_) {
-      for (auto& [process_set, course] : courses) visit(course);
+    for (auto& [text, lifetimes] : names_) {
+      for (auto& [process_set, lifetime] : lifetimes) visit(lifetime);
     }
   }
   template <typename Visit>
   void ForEach(Visit&& visit) const {
-    for (const auto& [text, courses] : names_) {
-      for (const auto& [process_set, course] : courses) visit(course);
+    for (const auto& [text, lifetimes] : names_) {
+      for (const auto& [process_set, lifetime] : lifetimes) visit(lifetime);
     }
   }
 
  private:
-  std::unordered_map<std::string, std::map<uint32_t, NameCourse>> names_;  // by process set
+  std::unordered_map<std::string, std::map<uint32_t, NameLifetime>> names_;  // by process set
   std::unordered_map<TensorId, Place> tensors_;
 };
 

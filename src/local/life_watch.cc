@@ -10,16 +10,16 @@
 
 namespace byteps::local {
 
-Result<std::unique_ptr<LifeWatch>> LifeWatch::Start(std::vector<UniqueFd> lines, OnEnd on_end) {
+Result<std::unique_ptr<LifeWatch>> LifeWatch::Start(std::vector<UniqueFd> life_fds, OnEnd on_end) {
   UniqueFd stop(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!stop) {
     return Status(StatusCode::kExhausted, std::string("no eventfd: ") + std::strerror(errno));
   }
-  return std::make_unique<LifeWatch>(std::move(lines), std::move(stop), std::move(on_end));
+  return std::make_unique<LifeWatch>(std::move(life_fds), std::move(stop), std::move(on_end));
 }
 
-LifeWatch::LifeWatch(std::vector<UniqueFd> lines, UniqueFd stop, OnEnd on_end)
-    : lines_(std::move(lines)),
+LifeWatch::LifeWatch(std::vector<UniqueFd> life_fds, UniqueFd stop, OnEnd on_end)
+    : life_fds_(std::move(life_fds)),
       stop_(std::move(stop)),
       on_end_(std::move(on_end)),
       thread_([this] { Watch(); }) {}
@@ -31,12 +31,12 @@ LifeWatch::~LifeWatch() {
 
 void LifeWatch::Watch() {
   std::vector<pollfd> polled;
-  for (const UniqueFd& line : lines_) polled.push_back({line.get(), POLLIN, 0});
+  for (const UniqueFd& fd : life_fds_) polled.push_back({fd.get(), POLLIN, 0});
   polled.push_back({stop_.get(), POLLIN, 0});
   while (true) {
     if (poll(polled.data(), polled.size(), -1) < 0) continue;
     if (polled.back().revents != 0) return;
-    for (uint32_t i = 0; i < lines_.size(); ++i) {
+    for (uint32_t i = 0; i < life_fds_.size(); ++i) {
       if (polled[i].fd < 0 || polled[i].revents == 0) continue;
       polled[i].fd = -1;  // poll passes over it
       on_end_(i);

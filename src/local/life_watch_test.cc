@@ -16,16 +16,16 @@ std::pair<UniqueFd, UniqueFd> Pipe() {
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-TEST(LifeWatchTest, TellsWhichLineEndedOnce) {
-  auto [first_line, first] = Pipe();
-  auto [second_line, second] = Pipe();
-  std::vector<UniqueFd> lines;
-  lines.push_back(std::move(first_line));
-  lines.emplace_back();  // nobody's
-  lines.push_back(std::move(second_line));
+TEST(LifeWatchTest, TellsWhichProcessEndedOnce) {
+  auto [first_fd, first] = Pipe();
+  auto [second_fd, second] = Pipe();
+  std::vector<UniqueFd> life_fds;
+  life_fds.push_back(std::move(first_fd));
+  life_fds.emplace_back();  // nobody's
+  life_fds.push_back(std::move(second_fd));
   std::vector<uint32_t> ended;
   std::promise<void> both;
-  auto watch = LifeWatch::Start(std::move(lines), [&](uint32_t index) {
+  auto watch = LifeWatch::Start(std::move(life_fds), [&](uint32_t index) {
     ended.push_back(index);
     if (ended.size() == 1) first.Close();
     if (ended.size() == 2) both.set_value();
@@ -37,11 +37,11 @@ TEST(LifeWatchTest, TellsWhichLineEndedOnce) {
   EXPECT_EQ(ended, (std::vector<uint32_t>{2, 0}));
 }
 
-TEST(LifeWatchTest, EndsWhileLinesLast) {
-  auto [line, held] = Pipe();
-  std::vector<UniqueFd> lines;
-  lines.push_back(std::move(line));
-  auto watch = LifeWatch::Start(std::move(lines), [](uint32_t) { FAIL(); });
+TEST(LifeWatchTest, EndsWhileProcessesLive) {
+  auto [life_fd, held] = Pipe();
+  std::vector<UniqueFd> life_fds;
+  life_fds.push_back(std::move(life_fd));
+  auto watch = LifeWatch::Start(std::move(life_fds), [](uint32_t) { FAIL(); });
   ASSERT_TRUE(watch.ok()) << watch.status().ToString();
   watch.value().reset();
 }

@@ -40,7 +40,7 @@ std::string MeetAndLook(const MeetingOptions& options, Time deadline) {
   Result<Meeting> met = Meet(options, deadline);
   if (!met.ok()) return met.status().ToString();
   for (uint32_t rank = 0; rank < options.size; ++rank) {
-    const bool has_both = met->lines[rank] && met->heaps[rank];
+    const bool has_both = met->life_fds[rank] && met->heaps[rank];
     if (has_both != (rank != options.rank))
       return "of rank " + std::to_string(rank) + " something is missing";
   }
@@ -69,8 +69,9 @@ TEST(ManyRanksTest, SeveralJobsOfAUserMeetAtOnce) {
   for (const std::string& said : MeetAll(3, 64, kUsualLimit)) EXPECT_EQ(said, "ok");
 }
 
-// The host has three descriptors for each other rank (a socket, a line, a heap), and its own: three
-// of standard input and output, the listener, its line, two of its heap, and the memory.
+// The host has three descriptors for each other rank (a socket, a life descriptor, a heap), and its
+// own: three of standard input and output, the listener, its life descriptor, two of its heap, and
+// the memory.
 TEST(ManyRanksTest, SixteenRanksMeetUnderALimitAsLowAsAProcessNeeds) {
   constexpr rlim_t kLeast = 3 * 15 + 8;
   for (const std::string& said : MeetAll(1, 16, kLeast)) EXPECT_EQ(said, "ok");

@@ -46,17 +46,17 @@ class Guest {
 
   // kUnavailable: the host has all its ranks, and does not listen any more.
   Result<Meeting> Visit() {
-    Result<Line> line = NewLine();
-    if (!line.ok()) return line.status();
+    Result<LifeDescriptor> life = NewLifeDescriptor();
+    if (!life.ok()) return life.status();
     Result<std::shared_ptr<Heap>> heap = Heap::Create(Heap::BytesFor(options_.size));
     if (!heap.ok()) return heap.status();
-    Status proven = Prove({line->watched.get(), heap.value()->fd()});
+    Status proven = Prove({life->watched.get(), heap.value()->fd()});
     if (!proven.ok()) return proven;
     Result<Packet> packet = Next();
     if (!packet.ok()) return packet.status();
     Result<Meeting> meeting = Take(packet.value());
     if (!meeting.ok()) return meeting;
-    meeting->own_line = std::move(line->held);
+    meeting->own_life_fd = std::move(life->held);
     meeting->heap = std::move(heap.value());
     Status sent = SendPacket(socket_, EncodeMeetingWord(MeetingWord::kHave, {}));
     if (!sent.ok()) return sent.code() == StatusCode::kPeerLost ? HostEnded() : sent;
@@ -125,11 +125,11 @@ class Guest {
     if (!memory.ok()) return memory.status();
     Meeting meeting;
     meeting.memory = std::move(memory.value());
-    meeting.lines.resize(options_.size);
+    meeting.life_fds.resize(options_.size);
     meeting.heaps.resize(options_.size);
     for (uint32_t rank = 0; rank < options_.size; ++rank) {
       if (rank == options_.rank) continue;
-      meeting.lines[rank] = std::move(packet.fds[1 + rank]);
+      meeting.life_fds[rank] = std::move(packet.fds[1 + rank]);
       meeting.heaps[rank] = std::move(packet.fds[1 + options_.size + rank]);
     }
     return meeting;

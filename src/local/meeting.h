@@ -12,9 +12,9 @@
 // nobody has read, for all processes of a user together. So a sender also tries again while there
 // are too many.
 //
-// A line becomes readable when its process ends, however it ends. A line is a pidfd of the process,
-// which forked children do not keep alive. If the kernel has no pidfd, it is the reading end of a
-// pipe that the process holds open.
+// A life descriptor becomes readable when its process ends, however it ends. It is a pidfd of the
+// process, which forked children do not keep alive. If the kernel has no pidfd, it is the reading
+// end of a pipe that the process holds open.
 #pragma once
 
 #include <cstdint>
@@ -54,10 +54,10 @@ struct MeetingOptions {
 
 struct Meeting {
   SharedMemory memory;
-  // The lines by rank; this rank's is empty.
-  std::vector<UniqueFd> lines;
+  // The life descriptors by rank; this rank's is empty.
+  std::vector<UniqueFd> life_fds;
   // The process must hold it while it takes part: the pipe, or nothing.
-  UniqueFd own_line;
+  UniqueFd own_life_fd;
   // The heap of this rank's shared tensors, which these tensors share, and the heaps of the others
   // by rank; this rank's is empty.
   std::shared_ptr<Heap> heap;

@@ -130,11 +130,11 @@ Result<bool> MeetingHost::Hear(size_t index) {
       DecodeMeetingWord(MeetingWord::kProof, packet->bytes, sizeof(ProofBytes));
   ProofBytes expected = Proof(options_.secret, kGuestPurpose, guest->hello_bytes, guest->challenge);
   if (!proof.has_value() || !ProofEqual(expected, *proof)) return false;
-  // The host cannot hand the line and the heap of this process to the others, so the process cannot
-  // take part.
+  // The host cannot hand the life descriptor and the heap of this process to the others, so the
+  // process cannot take part.
   if (packet->lacks_fds) return NoRoomFor(2);
   if (packet->fds.size() != 2) return false;
-  guest->line = std::move(packet->fds[0]);
+  guest->life_fd = std::move(packet->fds[0]);
   guest->heap = std::move(packet->fds[1]);
   if (Status fits = Admit(*guest); !fits.ok()) {
     Refuse(*guest, fits);
@@ -226,15 +226,15 @@ Status MeetingHost::Missing() const {
 // No process begins before the last one has the shared things. A process that began early would
 // wait for the others, and none of them would tell it why they do not come.
 Result<Meeting> MeetingHost::HandOut(Time deadline) {
-  Result<Line> line = NewLine();
-  if (!line.ok()) return OfHost(line.status());
+  Result<LifeDescriptor> life = NewLifeDescriptor();
+  if (!life.ok()) return OfHost(life.status());
   Result<SharedMemory> memory = SharedMemory::Create(options_.memory_bytes, Access::kReadWrite);
   if (!memory.ok()) return OfHost(memory.status());
   Result<std::shared_ptr<Heap>> heap = Heap::Create(Heap::BytesFor(options_.size));
   if (!heap.ok()) return OfHost(heap.status());
   std::vector<int> fds = {memory->fd()};
   for (uint32_t rank = 0; rank < options_.size; ++rank) {
-    fds.push_back(rank == options_.rank ? line->watched.get() : members_[rank]->line.get());
+    fds.push_back(rank == options_.rank ? life->watched.get() : members_[rank]->life_fd.get());
   }
   for (uint32_t rank = 0; rank < options_.size; ++rank) {
     fds.push_back(rank == options_.rank ? heap.value()->fd() : members_[rank]->heap.get());
@@ -243,7 +243,7 @@ Result<Meeting> MeetingHost::HandOut(Time deadline) {
     if (member == nullptr) continue;
     if (Status handed = HandTo(*member, fds, deadline); !handed.ok()) return handed;
   }
-  // A member that cannot be told any more has ended, and its line tells that to the others.
+  // A member that cannot be told any more has ended, and its life descriptor tells the others.
   for (const auto& member : members_) {
     if (member != nullptr) {
       (void)SendPacket(member->socket, EncodeMeetingWord(MeetingWord::kBegin, {}));
@@ -251,13 +251,13 @@ Result<Meeting> MeetingHost::HandOut(Time deadline) {
   }
   Meeting meeting;
   meeting.memory = std::move(memory.value());
-  meeting.own_line = std::move(line->held);
+  meeting.own_life_fd = std::move(life->held);
   meeting.heap = std::move(heap.value());
-  meeting.lines.resize(options_.size);
+  meeting.life_fds.resize(options_.size);
   meeting.heaps.resize(options_.size);
   for (uint32_t rank = 0; rank < options_.size; ++rank) {
     if (rank == options_.rank) continue;
-    meeting.lines[rank] = std::move(members_[rank]->line);
+    meeting.life_fds[rank] = std::move(members_[rank]->life_fd);
     meeting.heaps[rank] = std::move(members_[rank]->heap);
   }
   return meeting;

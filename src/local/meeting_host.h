@@ -32,7 +32,7 @@ class MeetingHost {
     std::vector<std::byte> hello_bytes;
     MeetingHello hello;
     MeetingNonce challenge{};
-    UniqueFd line, heap;
+    UniqueFd life_fd, heap;
     bool has_greeted = false;
   };
 

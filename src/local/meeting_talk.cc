@@ -46,14 +46,14 @@ Status BrokenOff() {
   return {StatusCode::kShutdown, "joining the job was broken off; this process is not in it"};
 }
 
-Result<Line> NewLine() {
+Result<LifeDescriptor> NewLifeDescriptor() {
   UniqueFd self(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
-  if (self) return Line{std::move(self), UniqueFd()};
+  if (self) return LifeDescriptor{std::move(self), UniqueFd()};
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) {
     return Status(StatusCode::kExhausted, std::string("no pipe: ") + std::strerror(errno));
   }
-  return Line{UniqueFd(ends[0]), UniqueFd(ends[1])};
+  return LifeDescriptor{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
 MeetingHello HelloOf(const MeetingOptions& options) {

@@ -27,13 +27,14 @@ bool GoesOn(const MeetingOptions& options);
 Status BrokenOff();
 
 // The descriptor that the others watch, and the one that this process holds while it takes part.
-struct Line {
+struct LifeDescriptor {
   UniqueFd watched, held;
 };
-Result<Line> NewLine();
+Result<LifeDescriptor> NewLifeDescriptor();
 
 MeetingHello HelloOf(const MeetingOptions& options);
-// Returns the number of descriptors in a welcome: the memory, and a line and a heap of each rank.
+// Returns the number of descriptors in a welcome: the memory, and a life descriptor and a
+// heap of each rank.
 size_t SharedFds(const MeetingOptions& options);
 
 // Does the same as ReceivePacket. kShutdown: go_on has broken the wait off.

@@ -53,7 +53,7 @@ size_t OpenFds() {
   return count;
 }
 
-TEST(MeetingTest, AllGetTheSameMemoryAndALineOfEachOther) {
+TEST(MeetingTest, AllGetTheSameMemoryAndALifeDescriptorOfEachOther) {
   size_t before = OpenFds();
   {
     Met met = MeetAll({OptionsOf(0, 3), OptionsOf(1, 3), OptionsOf(2, 3)}, kLong);
@@ -62,7 +62,7 @@ TEST(MeetingTest, AllGetTheSameMemoryAndALineOfEachOther) {
       ASSERT_TRUE(mine.ok()) << mine.status().ToString();
       mine->memory.bytes()[rank] = std::byte{7};
       for (uint32_t other = 0; other < 3; ++other) {
-        EXPECT_EQ(static_cast<bool>(mine->lines[other]), other != rank);
+        EXPECT_EQ(static_cast<bool>(mine->life_fds[other]), other != rank);
       }
     }
     for (uint32_t rank = 0; rank < 3; ++rank) {

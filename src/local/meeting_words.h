@@ -4,8 +4,9 @@
 //
 //   hello      the guest's version, rank, size, memory bytes, nonce, terms
 //   challenge  a nonce
-//   proof      the guest knows the secret; with its line and its heap
-//   welcome    the host's proof, when all are there; with the memory, all lines and all heaps
+//   proof      the guest knows the secret; with its life descriptor and its heap
+//   welcome    the host's proof, when all are there; with the memory, all life
+//              descriptors and all heaps
 //   have       the guest has them
 //   begin      all guests have them
 //   refusal    in place of the next word, from either end: a code and a text

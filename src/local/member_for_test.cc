@@ -52,7 +52,7 @@ class Member {
         meeting_(std::move(meeting)),
         shape_(shape),
         window_(meeting_.memory.bytes(), shape, role.rank) {
-    auto watch = LifeWatch::Start(std::move(meeting_.lines),
+    auto watch = LifeWatch::Start(std::move(meeting_.life_fds),
                                   [this](uint32_t rank) { window_.MarkLost(rank); });
     if (watch.ok()) watch_ = std::move(watch.value());
   }

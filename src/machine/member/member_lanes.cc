@@ -93,7 +93,7 @@ std::unique_ptr<runtime::LaneGroup> MemberLanes::MakeGroup(runtime::WorkerLanesP
 }
 
 void MemberLanes::Start() {
-  auto watch = local::LifeWatch::Start(std::move(meeting_.lines), [this](uint32_t rank) {
+  auto watch = local::LifeWatch::Start(std::move(meeting_.life_fds), [this](uint32_t rank) {
     if (!Has(window_.left(), rank)) window_.MarkLost(rank);
   });
   if (!watch.ok()) throw std::system_error(std::make_error_code(std::errc::too_many_files_open));

@@ -118,7 +118,7 @@ LocalEngine::~LocalEngine() {
 }
 
 Status LocalEngine::Start() {
-  auto watch = local::LifeWatch::Start(std::move(meeting_.lines), [this](uint32_t rank) {
+  auto watch = local::LifeWatch::Start(std::move(meeting_.life_fds), [this](uint32_t rank) {
     if (Has(window_.left(), rank)) return;
     life_signs_.NoteLoss(rank, LossCause::kEnded);
     window_.MarkLost(rank);

@@ -157,11 +157,11 @@ void ClusterFaults::SlowLink(uint32_t node, double factor) {
 
 void ClusterFaults::Measure(uint32_t server) {
   cluster_.Log("workers find the link of server " + std::to_string(server) + " slow");
-  // This number of samples suffices for the coordinator, whatever it knows already. The job becomes
-  // faster half-way.
-  constexpr int kSamples = 24;
-  constexpr uint64_t kSampleUs = 1'000'000;
-  for (int sample = 0; sample < kSamples; ++sample) {
+  // This number of measurements suffices for the coordinator, whatever it knows already. The job
+  // becomes faster half-way.
+  constexpr int kMeasurements = 24;
+  constexpr uint64_t kMeasurementUs = 1'000'000;
+  for (int measurement = 0; measurement < kMeasurements; ++measurement) {
     for (uint32_t worker = 0; worker < cluster_.workers_.size(); ++worker) {
       WorkerNode& node = *cluster_.workers_[worker];
       if (!cluster_.alive(worker) || cluster_.evicted(worker)) continue;
@@ -169,9 +169,9 @@ void ClusterFaults::Measure(uint32_t server) {
       wire::Rates rates{view.epoch, {}};
       for (const wire::ServerInfo& one : view.servers) {
         for (ShardId i = 0; i < one.shard_weights.size(); ++i) {
-          uint64_t busy = one.index == server ? kSampleUs : kSampleUs / 2;
-          uint64_t bytes = sample < kSamples / 2 ? 1'000'000 : 3'000'000;
-          rates.shards.push_back({one.first_shard + i, bytes, busy, kSampleUs});
+          uint64_t busy = one.index == server ? kMeasurementUs : kMeasurementUs / 2;
+          uint64_t bytes = measurement < kMeasurements / 2 ? 1'000'000 : 3'000'000;
+          rates.shards.push_back({one.first_shard + i, bytes, busy, kMeasurementUs});
         }
       }
       node.SendControl(rates);

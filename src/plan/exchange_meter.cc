@@ -74,9 +74,9 @@ void ExchangeMeter::OnAnswered(ShardId shard, uint64_t bytes, bool full, Time no
   OnMoved(shard);
 }
 
-std::optional<ExchangeMeter::Sample> ExchangeMeter::Take() {
+std::optional<ExchangeMeter::Measurement> ExchangeMeter::Take() {
   if (measured_.active < length_) return std::nullopt;
-  Sample taken = std::exchange(measured_, {});
+  Measurement taken = std::exchange(measured_, {});
   measured_.shards.resize(open_.size());
   return taken;
 }

@@ -29,7 +29,7 @@ class ExchangeMeter {
     uint64_t bytes = 0;
     Duration busy{};
   };
-  struct Sample {
+  struct Measurement {
     std::vector<Shard> shards;  // by ShardId
     Duration active{};
     // The bytes and the time of the bursts that ended.
@@ -37,7 +37,7 @@ class ExchangeMeter {
     Duration bursts{};
   };
 
-  // A sample is this long at least.
+  // A measurement is this long at least.
   explicit ExchangeMeter(Duration length = milliseconds(100)) : length_(length) {}
 
   // Forgets everything, because a generation with so many shards begins. Ignores other shards from
@@ -56,8 +56,8 @@ class ExchangeMeter {
   // Counts the answer to a piece of `bytes`. `full` says whether the credit held other pieces back
   // just before it. `now` never goes back.
   void OnAnswered(ShardId shard, uint64_t bytes, bool full, Time now);
-  // Returns the sample if it is long enough, and begins the next one.
-  std::optional<Sample> Take();
+  // Returns the measurement if it is long enough, and begins the next one.
+  std::optional<Measurement> Take();
 
  private:
   struct Burst {
@@ -68,7 +68,7 @@ class ExchangeMeter {
   void AddToBurst(uint64_t bytes, bool full, Time now);
 
   Duration length_;
-  Sample measured_;
+  Measurement measured_;
   std::vector<uint32_t> open_;  // by shard: pieces between push and answer
   std::optional<Time> last_;    // the last answer, if the credit was used up then
   std::optional<Burst> burst_;

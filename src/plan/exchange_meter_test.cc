@@ -15,15 +15,15 @@ TEST(ExchangeMeterTest, AShardIsBusyWhileAPieceIsUnderWay) {
   meter.OnAnswered(1, 1000, true, At(40));
   EXPECT_FALSE(meter.Take().has_value());
   meter.OnAnswered(0, 3000, true, At(110));
-  auto sample = meter.Take();
-  ASSERT_TRUE(sample.has_value());
-  EXPECT_EQ(sample->active, milliseconds(100));
-  EXPECT_EQ(sample->shards[0].bytes, 3000u);
-  EXPECT_EQ(sample->shards[0].busy, milliseconds(100));
-  EXPECT_EQ(sample->shards[1].bytes, 1000u);
-  EXPECT_EQ(sample->shards[1].busy, milliseconds(30));
+  auto measurement = meter.Take();
+  ASSERT_TRUE(measurement.has_value());
+  EXPECT_EQ(measurement->active, milliseconds(100));
+  EXPECT_EQ(measurement->shards[0].bytes, 3000u);
+  EXPECT_EQ(measurement->shards[0].busy, milliseconds(100));
+  EXPECT_EQ(measurement->shards[1].bytes, 1000u);
+  EXPECT_EQ(measurement->shards[1].busy, milliseconds(30));
   meter.OnAnswered(0, 500, true, At(115));
-  EXPECT_FALSE(meter.Take().has_value()) << "the next sample has only begun";
+  EXPECT_FALSE(meter.Take().has_value()) << "the next measurement has only begun";
 }
 
 TEST(ExchangeMeterTest, WhileTheProgramSetsThePaceNothingIsMeasured) {
@@ -69,10 +69,11 @@ TEST(ExchangeMeterTest, WhileNothingIsUnderWayNothingIsMeasured) {
   meter.OnAnswered(0, 1000, true, At(20));
   EXPECT_FALSE(meter.Take().has_value()) << "the pause was the program's";
   meter.OnAnswered(0, 1000, true, At(30));
-  auto sample = meter.Take();
-  ASSERT_TRUE(sample.has_value());
-  EXPECT_EQ(sample->active, milliseconds(10));
-  EXPECT_EQ(sample->shards[1].busy, milliseconds(0)) << "what was pushed before is not awaited";
+  auto measurement = meter.Take();
+  ASSERT_TRUE(measurement.has_value());
+  EXPECT_EQ(measurement->active, milliseconds(10));
+  EXPECT_EQ(measurement->shards[1].busy, milliseconds(0))
+      << "what was pushed before is not awaited";
 }
 
 TEST(ExchangeMeterTest, AMeasurementThatIsBegunAnewHasNothingOfBefore) {
@@ -116,11 +117,12 @@ TEST(ExchangeMeterTest, ABurstLastsUntilNothingIsUnderWay) {
   meter.OnIdle();
   meter.OnAnswered(0, 1000, true, At(500));
   meter.OnAnswered(0, 1000, true, At(570));
-  auto sample = meter.Take();
-  ASSERT_TRUE(sample.has_value());
-  EXPECT_EQ(sample->active, milliseconds(110)) << "the rest is no time in which all were held up";
-  EXPECT_EQ(sample->burst_bytes, 9000u);
-  EXPECT_EQ(sample->bursts, milliseconds(90));
+  auto measurement = meter.Take();
+  ASSERT_TRUE(measurement.has_value());
+  EXPECT_EQ(measurement->active, milliseconds(110))
+      << "the rest is no time in which all were held up";
+  EXPECT_EQ(measurement->burst_bytes, 9000u);
+  EXPECT_EQ(measurement->bursts, milliseconds(90));
   meter.OnAnswered(0, 1000, true, At(700));
   EXPECT_EQ(meter.Take()->burst_bytes, 0u) << "the second one has not ended";
   meter.OnIdle();

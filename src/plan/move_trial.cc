@@ -6,16 +6,17 @@
 namespace byteps::plan {
 namespace {
 
-// A move pays if the job becomes faster by a quarter of the promised gain in one of so many series.
+// A move pays if the job becomes faster by a quarter of the promised gain in one of so many
+// periods.
 constexpr double kPart = 0.25;
-constexpr uint32_t kSeriesOfTrial = 3;
-// After a move in vain, series until the next one; twice as many after each further one.
+constexpr uint32_t kPeriodsOfTrial = 3;
+// After a move in vain, periods until the next one; twice as many after each further one.
 constexpr uint32_t kWait = 40;
 constexpr uint32_t kDoublingsMax = 6;
 // If a move that promised little makes the job slower than this, the trial ends at once. A job that
-// is slower than this for so many series without a move has changed: then the wait ends.
+// is slower than this for so many periods without a move has changed: then the wait ends.
 constexpr double kSlower = 0.9;
-constexpr uint32_t kSlowSeries = 3;
+constexpr uint32_t kSlowPeriods = 3;
 
 }  // namespace
 
@@ -24,19 +25,19 @@ void MoveTrial::Begin(std::vector<double> shares, const Pace& pace, double gain,
   pace_ = pace;
   gain_ = gain;
   is_known_ = is_known;
-  series_ = 0;
+  periods_ = 0;
   silent_ = 0;
 }
 
 bool MoveTrial::HasChanged(const Pace& pace) {
   slow_ = pace.full < kSlower * pace_.full ? slow_ + 1 : 0;
-  return slow_ >= kSlowSeries;
+  return slow_ >= kSlowPeriods;
 }
 
-// Returns the pace as a part of the pace before the move; nothing if this series does not tell.
+// Returns the pace as a part of the pace before the move; nothing if this period does not tell.
 std::optional<double> MoveTrial::PartOfBefore(const Pace& pace) {
   const double full = pace.full / pace_.full;
-  if (pace_.bursts <= 0 || silent_ >= kSeriesWithoutBursts) return full;
+  if (pace_.bursts <= 0 || silent_ >= kPeriodsWithoutBursts) return full;
   if (PromisedMuch()) return std::max(full, pace.bursts / pace_.bursts);
   if (pace.bursts > 0) return pace.bursts / pace_.bursts;
   ++silent_;
@@ -65,8 +66,8 @@ std::optional<std::vector<double>> MoveTrial::Observe(const Pace& pace) {
     waits_ = 0;
     return std::nullopt;
   }
-  if (part.has_value()) ++series_;
-  if (series_ < kSeriesOfTrial && !Harms(pace)) return std::nullopt;
+  if (part.has_value()) ++periods_;
+  if (periods_ < kPeriodsOfTrial && !Harms(pace)) return std::nullopt;
   waits_ = kWait << std::min(in_vain_++, kDoublingsMax);
   slow_ = 0;
   return std::exchange(before_, {});

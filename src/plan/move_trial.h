@@ -2,7 +2,8 @@
 // follows a wrong one slows the job down. Then the pieces move back, and for a while nothing moves,
 // unless the job itself changes.
 //
-// Pure: time is counted in series of samples (placement_keeper.h). A value; one thread at a time.
+// Pure: time is counted in periods of several measurements (placement_keeper.h). A value; one
+// thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,8 @@ struct Pace {
 
 // A move that promises more than this is no guess, and any pace shows its gain.
 inline constexpr double kMuch = 1.4;
-// If no burst has ended in so many series, the pace between the ends must do.
-inline constexpr uint32_t kSeriesWithoutBursts = 12;
+// If no burst has ended in so many periods, the pace between the ends must do.
+inline constexpr uint32_t kPeriodsWithoutBursts = 12;
 
 class MoveTrial {
  public:
@@ -35,7 +36,7 @@ class MoveTrial {
   // if it does not pay, nothing is known, and no piece moves for a while.
   void Begin(std::vector<double> shares, const Pace& pace, double gain, bool is_known = true);
 
-  // Learns from a complete series with the shares in force, in which the job had this `pace`.
+  // Learns from a complete period with the shares in force, in which the job had this `pace`.
   // Returns the shares to go back to if the last move did not pay.
   std::optional<std::vector<double>> Observe(const Pace& pace);
 
@@ -48,7 +49,7 @@ class MoveTrial {
   }
   // Returns whether the last move did not pay, not long ago.
   bool waits() const { return waits_ > 0; }
-  // Returns whether the last series has shown that the last move was right.
+  // Returns whether the last period has shown that the last move was right.
   bool has_paid() const { return has_paid_; }
 
  private:
@@ -62,13 +63,13 @@ class MoveTrial {
   Pace pace_;                   // the pace of the job before the move
   double gain_ = 1;             // the gain that the move promised
   bool is_known_ = true;
-  uint32_t series_ = 0;  // series that showed a pace
-  uint32_t silent_ = 0;  // series that did not
+  uint32_t periods_ = 0;  // periods that showed a pace
+  uint32_t silent_ = 0;   // periods that did not
   bool has_paid_ = false;
 
   // The state since the last move that did not pay.
-  uint32_t waits_ = 0;    // series until the next move
-  uint32_t slow_ = 0;     // series one after the other that were much slower than `pace_`
+  uint32_t waits_ = 0;    // periods until the next move
+  uint32_t slow_ = 0;     // periods one after the other that were much slower than `pace_`
   uint32_t in_vain_ = 0;  // moves one after the other that did not pay
 };
 

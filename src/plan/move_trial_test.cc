@@ -18,7 +18,7 @@ TEST(MoveTrialTest, AMoveThatPaysStays) {
   for (int i = 0; i < 10; ++i) EXPECT_FALSE(trial.Observe({90}).has_value());
 }
 
-TEST(MoveTrialTest, AMoveThatDoesNotPayIsUndoneAfterThreeSeries) {
+TEST(MoveTrialTest, AMoveThatDoesNotPayIsUndoneAfterThreePeriods) {
   MoveTrial trial;
   trial.Begin(kBefore, {100}, 1.2);
   EXPECT_FALSE(trial.Observe({102}).has_value());
@@ -88,13 +88,13 @@ TEST(MoveTrialTest, HowMuchAMoveMustPay) {
   }
 }
 
-// Returns the number of series until the next move is allowed, if the job goes on with this pace.
+// Returns the number of periods until the next move is allowed, if the job goes on with this pace.
 int WaitOf(MoveTrial& trial, double pace) {
-  int series = 0;
-  for (; !trial.MayMove() && series < 10000; ++series) {
+  int periods = 0;
+  for (; !trial.MayMove() && periods < 10000; ++periods) {
     EXPECT_FALSE(trial.Observe({pace}).has_value());
   }
-  return series;
+  return periods;
 }
 
 void MoveInVain(MoveTrial& trial) {
@@ -133,7 +133,7 @@ TEST(MoveTrialTest, NobodyWaitsWhenItIsKnownWhatWasWrong) {
   EXPECT_TRUE(trial.MayMove());
 }
 
-TEST(MoveTrialTest, OnlyTheSeriesThatEndsATrialSaysThatItPaid) {
+TEST(MoveTrialTest, OnlyThePeriodThatEndsATrialSaysThatItPaid) {
   MoveTrial trial;
   trial.Begin(kBefore, {100}, 1.2);
   EXPECT_FALSE(trial.Observe({101}).has_value());
@@ -149,12 +149,12 @@ TEST(MoveTrialTest, AJobThatHasBecomeSlowerMayMoveAtOnce) {
   MoveInVain(trial);
   EXPECT_EQ(WaitOf(trial, 89), 3);
   MoveInVain(trial);
-  EXPECT_EQ(WaitOf(trial, 89), 3) << "the slow series before do not count";
+  EXPECT_EQ(WaitOf(trial, 89), 3) << "the slow periods before do not count";
   MoveInVain(trial);
   EXPECT_EQ(WaitOf(trial, 90), 160) << "a tenth is no change";
 }
 
-TEST(MoveTrialTest, OneSlowSeriesIsNoChange) {
+TEST(MoveTrialTest, OneSlowPeriodIsNoChange) {
   MoveTrial trial;
   MoveInVain(trial);
   for (int i = 0; i < 12; ++i) {

@@ -8,15 +8,15 @@
 namespace byteps::plan {
 namespace {
 
-constexpr size_t kSamplesOfSeries = 4;
-// A move must make a round this much faster, and so many series must agree about it. The pace of a
-// whole burst must be known, because it will judge the move; if no burst ends for long, more series
-// must agree instead. One series is enough for a gain that is too great for noise, and after a
-// guess that was right.
+constexpr size_t kMeasurementsOfPeriod = 4;
+// A move must make a round this much faster, and so many periods must agree about it. The pace of a
+// whole burst must be known, because it will judge the move; if no burst ends for long, more
+// periods must agree instead. One period is enough for a gain that is too great for noise, and
+// after a guess that was right.
 constexpr double kGainMin = 1.03;
 constexpr uint32_t kAgree = 3;
 constexpr uint32_t kMovesMax = 6;
-constexpr uint32_t kSeriesPerMove = 40;
+constexpr uint32_t kPeriodsPerMove = 40;
 // A server counts as busy as the busiest from this part on, because measurements are not exact.
 constexpr double kAsBusy = 0.98;
 // Idle time beyond this says no more about how fast a link is.
@@ -47,7 +47,7 @@ void PlacementKeeper::Forget() {
   known_.clear();
   agree_ = 0;
   moves_left_ = kMovesMax;
-  series_ = 0;
+  periods_ = 0;
   trial_.Forget();
 }
 
@@ -59,9 +59,9 @@ void PlacementKeeper::Begin(std::vector<Host> hosts, std::vector<double> shares)
   // If the members of the job have changed, the pace says nothing about a move.
   if (!std::exchange(moving_, false) || !same) trial_.Forget();
   agree_ = 0;
-  samples_.clear();
+  measurements_.clear();
   bursts_ = 0;
-  bursts_of_series_ = 0;
+  bursts_of_period_ = 0;
   settling_ = true;
 }
 
@@ -74,25 +74,25 @@ bool PlacementKeeper::AllAnswer(std::span<const Traffic> traffic) const {
   return true;
 }
 
-// Adds a sample to the series. Returns true if the series is complete.
+// Adds a measurement to the period. Returns true if the period is complete.
 bool PlacementKeeper::Collect(std::span<const Traffic> traffic) {
-  if (samples_.size() == kSamplesOfSeries) samples_.clear();
-  samples_.emplace_back(traffic.begin(), traffic.end());
-  return samples_.size() == kSamplesOfSeries;
+  if (measurements_.size() == kMeasurementsOfPeriod) measurements_.clear();
+  measurements_.emplace_back(traffic.begin(), traffic.end());
+  return measurements_.size() == kMeasurementsOfPeriod;
 }
 
-std::vector<Traffic> PlacementKeeper::TrafficOfSeries() const {
-  std::vector<Traffic> of_series(hosts_.size());
+std::vector<Traffic> PlacementKeeper::TrafficOfPeriod() const {
+  std::vector<Traffic> of_period(hosts_.size());
   for (size_t i = 0; i < hosts_.size(); ++i) {
     auto second_best = [&](double Traffic::* number) {
       std::vector<double> all;
-      for (const auto& sample : samples_) all.push_back(sample[i].*number);
+      for (const auto& measurement : measurements_) all.push_back(measurement[i].*number);
       std::ranges::nth_element(all, all.begin() + 1, std::greater());
       return all[1];
     };
-    of_series[i] = {second_best(&Traffic::rate), second_best(&Traffic::busy)};
+    of_period[i] = {second_best(&Traffic::rate), second_best(&Traffic::busy)};
   }
-  return of_series;
+  return of_period;
 }
 
 void PlacementKeeper::Learn(std::span<const Traffic> traffic) {
@@ -126,7 +126,7 @@ void PlacementKeeper::Learn(std::span<const Traffic> traffic) {
 }
 
 // Idle time is only a hint: a link whose rate is regulated is idle between two bursts of packets,
-// in one series and not in the next. So two series in a row must show idle time. After a guess in
+// in one period and not in the next. So two periods in a row must show idle time. After a guess in
 // vain the link must be more idle than it was at its limit.
 void PlacementKeeper::GuessBeyondLimit(size_t host, double rate, double busy) {
   Guess& guess = guesses_[host];
@@ -187,18 +187,18 @@ std::vector<Host> PlacementKeeper::HostsAsKnown(bool guess) const {
 }
 
 std::optional<Shares> PlacementKeeper::Observe(std::span<const Traffic> traffic, double in_bursts) {
-  bursts_of_series_ = std::max(bursts_of_series_, in_bursts);
+  bursts_of_period_ = std::max(bursts_of_period_, in_bursts);
   if (JobRate(traffic) <= 0 || !AllAnswer(traffic)) return std::nullopt;
-  // Skips the first sample after a move, because workers send the moving pieces again.
+  // Skips the first measurement after a move, because workers send the moving pieces again.
   if (std::exchange(settling_, false)) return std::nullopt;
   if (!Collect(traffic)) return std::nullopt;
-  Learn(TrafficOfSeries());
-  if (moves_left_ == kMovesMax) series_ = 0;
-  if (++series_ > kSeriesPerMove) {
+  Learn(TrafficOfPeriod());
+  if (moves_left_ == kMovesMax) periods_ = 0;
+  if (++periods_ > kPeriodsPerMove) {
     ++moves_left_;
-    series_ = 0;
+    periods_ = 0;
   }
-  const Pace pace = PaceOfSeries();
+  const Pace pace = PaceOfPeriod();
   std::optional<std::vector<double>> back = trial_.Observe(pace);
   moves_back_ = moving_ = back.has_value();
   if (moves_back_) {
@@ -211,13 +211,13 @@ std::optional<Shares> PlacementKeeper::Observe(std::span<const Traffic> traffic,
   return trial_.MayMove() ? Improve(pace) : std::nullopt;
 }
 
-// Averages over all samples, because with one slow link a round begins fast and ends slowly.
-Pace PlacementKeeper::PaceOfSeries() {
+// Averages over all measurements, because with one slow link a round begins fast and ends slowly.
+Pace PlacementKeeper::PaceOfPeriod() {
   double sum = 0;
-  for (const auto& sample : samples_) sum += JobRate(sample);
-  if (bursts_of_series_ > 0) bursts_ = bursts_of_series_;
-  return {sum / kSamplesOfSeries / LoadPerByte(hosts_, shares_),
-          std::exchange(bursts_of_series_, 0)};
+  for (const auto& measurement : measurements_) sum += JobRate(measurement);
+  if (bursts_of_period_ > 0) bursts_ = bursts_of_period_;
+  return {sum / kMeasurementsOfPeriod / LoadPerByte(hosts_, shares_),
+          std::exchange(bursts_of_period_, 0)};
 }
 
 // Returns the best shares for links as these, and sets `gain_` to their gain.
@@ -243,7 +243,7 @@ std::optional<Shares> PlacementKeeper::Improve(const Pace& pace) {
   pace_.bursts = std::max(pace_.bursts, bursts_);
   ++agree_;
   const bool sure = gain_ > kMuch || (!tried_.empty() && trial_.has_paid());
-  const uint32_t agree = sure ? 1 : bursts_ > 0 ? kAgree : kSeriesWithoutBursts;
+  const uint32_t agree = sure ? 1 : bursts_ > 0 ? kAgree : kPeriodsWithoutBursts;
   if (agree_ < agree || moves_left_ == 0) return std::nullopt;
   agree_ = 0;
   --moves_left_;

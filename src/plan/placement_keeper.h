@@ -1,8 +1,8 @@
 // Keeps the placement right if nobody has declared the rates of the links: learns the rates from
 // the traffic, and decides when pieces should move (docs/decisions/0028-measured-links.md).
 //
-// A sample of the traffic shows one of two things about a host whose servers combine.
-//   * Its servers were as busy as any. They hold up the others, or nobody does, and the sample
+// A measurement of the traffic shows one of two things about a host whose servers combine.
+//   * Its servers were as busy as any. They hold up the others, or nobody does, and the measurement
 //     shows the limit of the host's link.
 //   * Its servers were less busy, because others held them up. The link may carry more, by as much
 //     as the servers were idle, and not less than it once did. For a link that was seen at its
@@ -12,12 +12,12 @@
 // mostly have equal links. The link of a worker without a server beside it never counts as the
 // limit: if it is the limit, no placement helps.
 //
-// Several samples make a series, in which the second best number of each host counts. A processor
-// that is busy with other work makes a link look slow and idle, and never fast; the best sample may
-// have ended just after a piece by luck. One series moves pieces if the gain is great; otherwise
-// several series must agree. Moves are limited: there are a few for the start and for real changes,
-// and one more after each kSeriesPerMove series, so that noise does not move pieces to and fro for
-// long. A move after which the job is not faster is undone (move_trial.h).
+// Several measurements make a period, in which the second best number of each host counts. A
+// processor that is busy with other work makes a link look slow and idle, and never fast; the best
+// measurement may have ended just after a piece by luck. One period moves pieces if the gain is
+// great; otherwise several periods must agree. Moves are limited: there are a few for the start and
+// for real changes, and one more after each kPeriodsPerMove periods, so that noise does not move
+// pieces to and fro for long. A move after which the job is not faster is undone (move_trial.h).
 //
 // Pure: no clock. A value; one thread at a time.
 #pragma once
@@ -32,7 +32,7 @@
 
 namespace byteps::plan {
 
-// The traffic of one host in one sample; only time in which the links set the pace.
+// The traffic of one host in one measurement; only time in which the links set the pace.
 struct Traffic {
   double rate = 0;  // bytes per second that it exchanged with other hosts, in each direction
   double busy = 0;  // its servers' part of the time with a piece of another host under way; 0 to 1
@@ -45,8 +45,8 @@ class PlacementKeeper {
   // their number does.
   void Begin(std::vector<Host> hosts, std::vector<double> shares);
 
-  // Learns from the next sample. Returns the shares to move to, if that is worth it; the caller
-  // calls Begin when the move is done. `in_bursts` is the pace of the bursts that ended
+  // Learns from the next measurement. Returns the shares to move to, if that is worth it; the
+  // caller calls Begin when the move is done. `in_bursts` is the pace of the bursts that ended
   // (move_trial.h); 0: none did. REQUIRES: one entry for each host.
   std::optional<Shares> Observe(std::span<const Traffic> traffic, double in_bursts = 0);
 
@@ -62,7 +62,7 @@ class PlacementKeeper {
   void Forget();
   bool AllAnswer(std::span<const Traffic> traffic) const;
   bool Collect(std::span<const Traffic> traffic);
-  std::vector<Traffic> TrafficOfSeries() const;
+  std::vector<Traffic> TrafficOfPeriod() const;
   void Learn(std::span<const Traffic> traffic);
   void GuessBeyondLimit(size_t host, double rate, double busy);
   void GuessLimit(size_t host, double rate, double busy);
@@ -70,7 +70,7 @@ class PlacementKeeper {
   double FastestLimit() const;
   std::vector<Host> HostsAsKnown(bool guess) const;
   std::optional<Shares> BestFor(const std::vector<Host>& hosts);
-  Pace PaceOfSeries();
+  Pace PaceOfPeriod();
   std::optional<Shares> Improve(const Pace& pace);
 
   std::vector<Host> hosts_;
@@ -80,7 +80,7 @@ class PlacementKeeper {
   // Describes a link that may carry more than its limit. The `busy` values are parts of the time.
   struct Guess {
     double rate = 0;           // the rate that it may carry; 0: no more than its limit
-    double busy = 1;           // in the last series
+    double busy = 1;           // in the last period
     double busy_of_two = 1;    // in the busier one of the last two
     double busy_at_limit = 1;  // when a guess was in vain; 1: none was
   };
@@ -88,15 +88,15 @@ class PlacementKeeper {
   std::vector<Guess> tried_;   // guesses that are on trial; empty: none is
   std::vector<double> known_;  // the limits before the trial; 0: not seen
   double gain_ = 1;
-  std::vector<std::vector<Traffic>> samples_;  // the samples of this series
-  uint32_t agree_ = 0;  // series one after the other in which moving was worth it
+  std::vector<std::vector<Traffic>> measurements_;  // the measurements of this period
+  uint32_t agree_ = 0;  // periods one after the other in which moving was worth it
   uint32_t moves_left_ = 0;
-  uint32_t series_ = 0;  // series since a move was added
+  uint32_t periods_ = 0;  // periods since a move was added
   bool settling_ = false;
   MoveTrial trial_;
-  Pace pace_;          // the best of the series that agree
+  Pace pace_;          // the best of the periods that agree
   double bursts_ = 0;  // the last known pace of bursts with these shares
-  double bursts_of_series_ = 0;
+  double bursts_of_period_ = 0;
   bool moving_ = false;  // the next Begin is the answer to Observe
   bool moves_back_ = false;
 };

@@ -11,8 +11,8 @@ namespace byteps::plan {
 namespace {
 
 constexpr double kLink = 6.25e7;
-// A step takes about as long as two series.
-constexpr int kSamplesOfBurst = 9;
+// A step takes about as long as two periods.
+constexpr int kMeasurementsOfBurst = 9;
 
 // Plays the traffic of a job with the placement in force. A server that waits for another one is
 // less busy than the other one, but busier than its own link. If workers' links hold up all, pieces
@@ -62,15 +62,15 @@ class Job {
   }
   int moves() const { return moves_; }
 
-  // Plays so many series of samples.
-  void Run(int series) {
-    for (int i = 0; i < 4 * series; ++i) Step();
+  // Plays so many periods.
+  void Run(int periods) {
+    for (int i = 0; i < 4 * periods; ++i) Step();
   }
 
-  // Returns in how many of so many series a round took longer than `most` times the least time.
-  int RunAndCountSlow(int series, double most) {
+  // Returns in how many of so many periods a round took longer than `most` times the least time.
+  int RunAndCountSlow(int periods, double most) {
     int slow = 0;
-    for (int i = 0; i < series; ++i) {
+    for (int i = 0; i < periods; ++i) {
       Run(1);
       if (Ratio() > most) ++slow;
     }
@@ -105,7 +105,7 @@ class Job {
         if (i == *liar_) noise *= lie_;
       }
       double bytes = used * static_cast<double>(hosts_[i].link);
-      if (after_move_ < 1 && since_move_ < kSamplesOfBurst && used > 0.999) {
+      if (after_move_ < 1 && since_move_ < kMeasurementsOfBurst && used > 0.999) {
         bytes *= after_move_;
         busy = 1;
       }
@@ -113,7 +113,7 @@ class Job {
     }
     // The first burst after a move is not whole.
     double in_bursts = 0;
-    if (++since_move_ >= 2 * kSamplesOfBurst && since_move_ % kSamplesOfBurst == 0) {
+    if (++since_move_ >= 2 * kMeasurementsOfBurst && since_move_ % kMeasurementsOfBurst == 0) {
       in_bursts = in_whole * (1 + std::uniform_real_distribution(-noise_, noise_)(random_) / 3);
     }
     std::optional<Shares> moved = keeper_.Observe(traffic, in_bursts);
@@ -175,7 +175,7 @@ TEST(PlacementKeeperTest, EqualLinksMoveNothing) {
   }
 }
 
-TEST(PlacementKeeperTest, ASlowServerGetsLessWithinAFewSamples) {
+TEST(PlacementKeeperTest, ASlowServerGetsLessWithinAFewMeasurements) {
   for (double part : {0.5, 0.25, 0.1}) {
     for (uint64_t seed = 1; seed <= 50; ++seed) {
       Job job(Hosts(4, 4), seed, 0.01);
@@ -357,7 +357,7 @@ TEST(PlacementKeeperTest, NoNoiseMovesPiecesToAndFroForLong) {
   std::mt19937_64 random(1);
   int moves = 0;
   for (int i = 0; i < 4000; ++i) {
-    // The noise makes one server look idle for some samples, then another one.
+    // The noise makes one server look idle for some measurements, then another one.
     bool first = i / 16 % 2 == 0;
     auto moved = keeper.Observe(
         std::vector<Traffic>{{2e7, 0}, {1e7, first ? 1 : 0.7}, {1e7, first ? 0.7 : 1}});

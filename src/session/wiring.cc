@@ -141,7 +141,7 @@ Status ServeAsCoordinator(const config::Options& options, Log& log) {
   if (log.RewritesWaiting()) process.protocol.show_every = seconds(1);
   process.protocol.min_workers = static_cast<uint32_t>(options.min_workers);
   process.protocol.strict = options.strict;
-  if (!options.measure_links) process.protocol.links_sample = Duration::zero();
+  if (!options.measure_links) process.protocol.links_measurement = Duration::zero();
   process.protocol.silence_evict = milliseconds(options.eviction_timeout_ms);
   process.protocol.silence_end = milliseconds(options.heartbeat_timeout_ms);
   process.protocol.server_patience = seconds(options.server_patience_s);

@@ -54,7 +54,7 @@ struct CoordinatorOptions {
   // reports the ranks that have not come to it; zero: it reports nothing.
   Duration stall_after = seconds(60);
   // The measurements of the links are judged when each worker has measured for so long; 0: never.
-  Duration links_sample = milliseconds(200);
+  Duration links_measurement = milliseconds(200);
 
   // Never null; it outlives the coordinator.
   const CoordinatorRules* rules = &kCoordinatorRules;

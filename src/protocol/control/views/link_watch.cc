@@ -63,12 +63,12 @@ bool IsServed(const wire::View& view, ShardId shard) {
 void LinkWatch::OnView(const wire::View& view) {
   view_ = view;
   map_ = HostMap(view, roster_);
-  sample_.clear();
+  measurement_.clear();
   wanted_.reset();
   for (const wire::Contributor& one : wire::ContributorsOf(view)) {
-    if (!one.carrier().left) sample_[one.carrier().incarnation];
+    if (!one.carrier().left) measurement_[one.carrier().incarnation];
   }
-  BeginSample();
+  BeginMeasurement();
   std::vector<plan::Host> hosts = map_.hosts();
   for (plan::Host& host : hosts) host.link *= kBytesPerSecondOfMbit;
   for (size_t i = 0; i < view.servers.size(); ++i) {
@@ -78,9 +78,9 @@ void LinkWatch::OnView(const wire::View& view) {
 }
 
 void LinkWatch::Hear(uint64_t worker, const wire::Rates& rates) {
-  auto found = sample_.find(worker);
-  bool counts = options_.links_sample > Duration::zero() && rates.epoch == view_.epoch;
-  if (!counts || found == sample_.end() || wanted_.has_value()) return;
+  auto found = measurement_.find(worker);
+  bool counts = options_.links_measurement > Duration::zero() && rates.epoch == view_.epoch;
+  if (!counts || found == measurement_.end() || wanted_.has_value()) return;
   for (const wire::ShardRate& rate : rates.shards) {
     if (!map_.OfShard(rate.shard).has_value()) continue;
     if (found->second.size() <= rate.shard) found->second.resize(rate.shard + 1);
@@ -94,12 +94,12 @@ void LinkWatch::Hear(uint64_t worker, const wire::Rates& rates) {
   if (!IsComplete()) return;
   const double in_bursts =
       burst_us_ > 0 ? 1e6 * static_cast<double>(burst_bytes_) / static_cast<double>(burst_us_) : 0;
-  wanted_ = keeper_.Observe(TrafficOfSample(), in_bursts);
-  BeginSample();
+  wanted_ = keeper_.Observe(TrafficOfMeasurement(), in_bursts);
+  BeginMeasurement();
 }
 
-void LinkWatch::BeginSample() {
-  for (auto& [incarnation, sums] : sample_) sums.clear();
+void LinkWatch::BeginMeasurement() {
+  for (auto& [incarnation, sums] : measurement_) sums.clear();
   burst_bytes_ = 0;
   burst_us_ = 0;
 }
@@ -107,25 +107,25 @@ void LinkWatch::BeginSample() {
 // Returns whether every worker has measured every living shard for long enough.
 bool LinkWatch::IsComplete() const {
   const auto least = static_cast<uint64_t>(
-      std::chrono::duration_cast<microseconds>(options_.links_sample).count());
+      std::chrono::duration_cast<microseconds>(options_.links_measurement).count());
   ShardId shards = 0;
   for (const wire::ServerInfo& server : view_.servers) {
     shards += static_cast<ShardId>(server.shard_weights.size());
   }
   for (ShardId shard = 0; shard < shards; ++shard) {
     if (!IsServed(view_, shard)) continue;
-    for (const auto& [worker, sums] : sample_) {
+    for (const auto& [worker, sums] : measurement_) {
       if (shard >= sums.size() || sums[shard].active_us < least) return false;
     }
   }
-  return shards > 0 && !sample_.empty();
+  return shards > 0 && !measurement_.empty();
 }
 
 // Bytes between processes of one host do not use its link.
-std::vector<plan::Traffic> LinkWatch::TrafficOfSample() const {
+std::vector<plan::Traffic> LinkWatch::TrafficOfMeasurement() const {
   std::vector<plan::Traffic> traffic(map_.hosts().size());
   std::vector<uint32_t> watched(map_.hosts().size());
-  for (const auto& [worker, sums] : sample_) {
+  for (const auto& [worker, sums] : measurement_) {
     const std::optional<uint32_t> from = map_.OfWorker(worker);
     if (!from.has_value()) continue;
     std::vector<double> busy(map_.hosts().size(), -1.0);

@@ -44,9 +44,9 @@ class LinkWatch {
     uint64_t busy_us = 0;
     uint64_t active_us = 0;
   };
-  void BeginSample();
+  void BeginMeasurement();
   bool IsComplete() const;
-  std::vector<plan::Traffic> TrafficOfSample() const;
+  std::vector<plan::Traffic> TrafficOfMeasurement() const;
   std::string Describe(const wire::View& next) const;
 
   const CoordinatorOptions& options_;
@@ -55,8 +55,8 @@ class LinkWatch {
   wire::View view_;
   HostMap map_;
   plan::PlacementKeeper keeper_;
-  std::map<uint64_t, std::vector<Sum>> sample_;  // by the worker that pushes, and by shard
-  uint64_t burst_bytes_ = 0;                     // of all workers, in this sample
+  std::map<uint64_t, std::vector<Sum>> measurement_;  // by the worker that pushes, and by shard
+  uint64_t burst_bytes_ = 0;                          // of all workers, in this measurement
   uint64_t burst_us_ = 0;
   std::optional<plan::Shares> wanted_;
 };

@@ -22,8 +22,8 @@ wire::View Spread(uint64_t epoch) {
 
 class LinkWatchTest : public testing::Test {
  protected:
-  // Sends a sample of both workers in which server 0 holds up the others. `burst_bytes`: the bytes
-  // of a burst of one second, unless 0.
+  // Sends a measurement of both workers in which server 0 holds up the others. `burst_bytes`: the
+  // bytes of a burst of one second, unless 0.
   static void Hear(LinkWatch& watch, uint64_t epoch, uint64_t busy_of_others,
                    uint64_t burst_bytes) {
     for (uint64_t worker : {1, 2}) {
@@ -94,7 +94,7 @@ TEST_F(LinkWatchTest, WholeBurstsTellWhatAMoveWasWorth) {
   }
 }
 
-TEST_F(LinkWatchTest, ItWaitsForEveryWorkerAndForItsSample) {
+TEST_F(LinkWatchTest, ItWaitsForEveryWorkerAndForItsMeasurement) {
   watch.OnView(Spread(3));
   wire::Rates one{3,
                   {{0, 1000, 50'000, 50'000},

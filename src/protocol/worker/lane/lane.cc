@@ -171,19 +171,20 @@ void Lane::OnAnswer(ShardId from, Time now) {
 }
 
 void Lane::Parts::TellRates() {
-  std::optional<plan::ExchangeMeter::Sample> sample = context.meter.Take();
-  if (!sample.has_value()) return;
+  std::optional<plan::ExchangeMeter::Measurement> measurement = context.meter.Take();
+  if (!measurement.has_value()) return;
   auto in_us = [](Duration time) {
     return static_cast<uint64_t>(std::chrono::duration_cast<microseconds>(time).count());
   };
   to_front::Measured measured;
   measured.rates.epoch = context.epoch;
-  measured.rates.burst_bytes = sample->burst_bytes;
-  measured.rates.burst_us = in_us(sample->bursts);
-  for (ShardId shard = context.options.lane; shard < sample->shards.size();
+  measured.rates.burst_bytes = measurement->burst_bytes;
+  measured.rates.burst_us = in_us(measurement->bursts);
+  for (ShardId shard = context.options.lane; shard < measurement->shards.size();
        shard += context.options.lanes) {
-    const plan::ExchangeMeter::Shard& one = sample->shards[shard];
-    measured.rates.shards.push_back({shard, one.bytes, in_us(one.busy), in_us(sample->active)});
+    const plan::ExchangeMeter::Shard& one = measurement->shards[shard];
+    measured.rates.shards.push_back(
+        {shard, one.bytes, in_us(one.busy), in_us(measurement->active)});
   }
   context.driver.ToFront(std::move(measured));
 }

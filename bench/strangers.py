@@ -89,7 +89,7 @@ def plan_of(shared: dict[str, str], ports: Ports) -> Callable[[Path], list[str]]
     limited = ["prlimit", f"--nofile={FILES}:{FILES}"]
 
     def plan(path: Path) -> list[str]:
-        worker = [sys.executable, str(WORKER), str(path), str(NBYTES)]
+        worker = [sys.executable, WORKER, str(path), str(NBYTES)]
         programs = [{"command": [BUILD / BPS_SCHEDULER], "own": {"DMLC_ROLE": "scheduler"}}]
         for number, port in enumerate(ports.servers):
             own = {"DMLC_ROLE": "server", "DMLC_RANK": str(number), "DMLC_PORT": str(port)}

@@ -11,7 +11,10 @@ import pytest
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "python")]
-sys.path.append(str(HERE / "jobs"))
+
+from rank_programs import ROOMS  # noqa: E402
+
+sys.path.extend(str(room) for room in ROOMS)
 
 # Whoever runs the tests in the background has Ctrl-C ignored, and programs inherit that: those that
 # are started here shall react to it.

@@ -12,8 +12,9 @@ import uuid
 from pathlib import Path
 
 from processes import LIMIT_S, TOKEN_VARIABLE, carriers, clean_environment
+from rank_programs import rank_program
 
-PROGRAM = Path(__file__).with_name("jobs") / "growth.py"
+PROGRAM = rank_program("growth")
 KINDS = ("names", "shapes", "sets", "optimizers")
 
 
@@ -28,7 +29,7 @@ def resident_kib(process: int) -> int:
 def role_of(process: int) -> str:
     """Return what a process of a job is; empty for its launcher."""
     command = Path(f"/proc/{process}/cmdline").read_bytes().decode().split("\0")
-    if str(PROGRAM) in command and "byteps.cli" not in command:
+    if PROGRAM in command and "byteps.cli" not in command:
         return "worker"
     variables = Path(f"/proc/{process}/environ").read_bytes().decode().split("\0")
     for role in ("scheduler", "server"):
@@ -54,7 +55,7 @@ def measure(
     token = uuid.uuid4().hex
     command = [sys.executable, "-m", "byteps.cli", "run", "-np", "2"]
     command += ["--servers", str(servers)] if servers else []
-    command += [sys.executable, str(PROGRAM), kind, str(count), str(parts)]
+    command += [sys.executable, PROGRAM, kind, str(count), str(parts)]
     job = subprocess.Popen(
         command,
         env={**clean_environment(), TOKEN_VARIABLE: token},

@@ -27,10 +27,10 @@ from processes import (
     wait_for_line,
     wait_until_gone,
 )
+from rank_programs import rank_program
 
 from byteps.common.job.layout import Layout
 
-JOBS = Path(__file__).with_name("jobs")
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
@@ -114,9 +114,9 @@ def job(
     command = [sys.executable, "-m", "byteps.cli", "run", *counts]
     # TensorFlow imports Keras, which takes its backend from the environment then.
     python = python or warm_python(environment.get("KERAS_BACKEND", ""))
-    program = [*python, str(JOBS / f"{job_name}.py")]
+    command += [*options, *python, rank_program(job_name), *arguments]
     return subprocess.Popen(
-        [*command, *options, *program, *arguments],
+        command,
         env=environment,
         cwd="/",
         stdout=subprocess.PIPE,
@@ -159,7 +159,7 @@ def machines(
         )
 
     services = [start("scheduler"), *(start("server") for _ in range(servers))]
-    script = (*(python or warm_python()), str(JOBS / f"{name}.py"), *arguments)
+    script = (*(python or warm_python()), rank_program(name), *arguments)
     started = [start("worker", *script, DMLC_WORKER_ID=str(i)) for i in range(len(sizes))]
     try:
         yield started
@@ -178,7 +178,7 @@ def expect_all_right(environment, name: str, workers: int, servers: int, *argume
 
 
 def expect_all_right_alone(environment, name: str) -> None:
-    command = [sys.executable, str(JOBS / f"{name}.py")]
+    command = [sys.executable, rank_program(name)]
     result = subprocess.run(
         command, env=environment, cwd="/", capture_output=True, text=True, timeout=LIMIT_S
     )
@@ -209,7 +209,7 @@ def expect_failure_ends_all(environment, framework: str) -> None:
 def expect_programs_end(environment, *programs: str) -> str:
     """Run programs of users one after another on two workers; return what they print.
 
-    A program is a line with its arguments, as jobs/programs.py takes them.
+    A program is a line with its arguments, as programs.py takes them.
     """
     code, out, err = finish(job(environment, "programs", 2, 1, arguments=programs))
     assert code == 0, out + err
@@ -218,8 +218,8 @@ def expect_programs_end(environment, *programs: str) -> str:
 
 
 def usage(*names: str) -> list[str]:
-    """Return programs of jobs/usage."""
-    return [str(JOBS / "usage" / f"{name}.py") for name in names]
+    """Return programs of users."""
+    return [rank_program(name) for name in names]
 
 
 def program_of_page(page: str, folder: Path) -> str:

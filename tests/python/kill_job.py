@@ -22,8 +22,9 @@ from types import TracebackType
 from typing import Any
 
 from processes import LIMIT_S, TOKEN_VARIABLE, carriers, clean_environment, environment_of
+from rank_programs import rank_program
 
-WORKER = Path(__file__).with_name("jobs") / "kills.py"
+WORKER = rank_program("kills")
 
 
 class HangError(AssertionError):
@@ -89,7 +90,7 @@ class KillJob:
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         counts = ["-np", str(workers), "--servers", str(servers)]
         command = [sys.executable, "-m", "byteps.cli", "run", "--grace", "1", *counts, *options]
-        command += [sys.executable, str(WORKER), str(path), str(nbytes)]
+        command += [sys.executable, WORKER, str(path), str(nbytes)]
         if launcher is not None:
             command = launcher(path)
         one_thread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

@@ -86,7 +86,7 @@ def test_compiled(environment, workers, servers) -> None:
 
 @pytest.mark.parametrize("arguments", [(), ("frozen",)])
 def test_survivors_of_a_worker(environment, arguments) -> None:
-    """Rank 0 is lost, which torch's store and every wrapper begin with; see jobs/lost.py."""
+    """Rank 0 is lost, which torch's store and every wrapper begin with; see lost.py."""
     options = ("--min-np", "2")
     told = environment | evicting() if arguments else environment
     code, out, err = finish(job(told, "lost", 3, 2, *options, arguments=arguments))

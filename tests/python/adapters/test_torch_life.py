@@ -10,10 +10,10 @@ import job_runs
 import pytest
 from job_runs import COLD_PYTHON, job
 from processes import finish, free_ports
+from rank_programs import JOBS, rank_program
 from shapes import shapes
 from torch_jobs import MISSING
 
-JOBS = Path(__file__).parents[1] / "jobs"
 environment = job_runs.environment
 
 pytestmark = pytest.mark.skipif(
@@ -37,7 +37,7 @@ def test_joining_and_leaving_without_a_launcher(environment) -> None:
         "DMLC_NUM_SERVER": "1",
     }
     serve = [sys.executable, "-c", "import byteps.server"]
-    worker = [*COLD_PYTHON, str(JOBS / "life.py")]
+    worker = [*COLD_PYTHON, rank_program("life")]
     started = [
         subprocess.Popen(
             command,
@@ -75,7 +75,7 @@ def test_an_exception_of_one_rank_ends_the_others_with_its_text(environment, idl
 
 
 def test_a_signal_at_any_step_of_a_start_loses_nothing(environment) -> None:
-    """Nor does it leave a handle, a name or memory behind; see jobs/interrupted_starts.py."""
+    """Nor does it leave a handle, a name or memory behind; see interrupted_starts.py."""
     code, out, err = finish(job(environment, "interrupted_starts", 2, 1, python=COLD_PYTHON))
     assert code == 0, out + err
     assert out.count("all right") == 2
@@ -105,7 +105,7 @@ def scales_on_the_cpu() -> bool:
 @pytest.mark.parametrize("script", SCRIPTS)
 @shapes((2, 2))
 def test_scripts_of_other_libraries_users(environment, script, workers, servers) -> None:
-    if "GradScaler" in (JOBS / "usage" / f"{script}.py").read_text() and not scales_on_the_cpu():
+    if "GradScaler" in Path(rank_program(script)).read_text() and not scales_on_the_cpu():
         pytest.skip("this torch has no GradScaler for the CPU")
     code, out, err = finish(job(environment, f"usage/{script}", workers, servers))
     assert code == 0, out + err

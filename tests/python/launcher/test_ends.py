@@ -9,8 +9,9 @@ import sys
 
 import job_runs
 import pytest
-from job_runs import JOBS, job
+from job_runs import job
 from processes import finish, wait_for_line
+from rank_programs import rank_program
 from shapes import FULL
 from torch_jobs import MISSING
 
@@ -31,7 +32,7 @@ def test_an_error_that_nobody_catches_shows_the_users_frames_only(environment) -
         trace = lines[lines.index("Traceback (most recent call last):") :]
         frames = [line for line in trace if line.startswith("  File ")]
         assert len(frames) == 2, err
-        assert all(f"{JOBS / 'ends.py'}" in line for line in frames), err
+        assert all(rank_program("ends") in line for line in frames), err
         assert trace[-1].startswith("byteps.common.errors.MismatchError: "), err
     assert err.count("MismatchError: ") == 3  # of each worker, and in the launcher's last line
 
@@ -64,7 +65,7 @@ def test_a_process_ends_in_order_while_something_waits(environment, way) -> None
     """Threads of the user, a group of several types, a future: nothing aborts the process."""
     # An end with torch.distributed takes a second of the processor, the others a tenth of that.
     ends = 20 if way != "futures" or FULL else 4
-    program = [sys.executable, str(JOBS / "daemon_waits.py"), way, str(ends)]
+    program = [sys.executable, rank_program("daemon_waits"), way, str(ends)]
     command = [sys.executable, "-m", "byteps.cli", "run", "-np", "2", *program]
     pipe = subprocess.PIPE
     started = subprocess.Popen(
@@ -79,7 +80,7 @@ def test_a_process_ends_in_order_while_something_waits(environment, way) -> None
 def stepping(environment):
     """A job of 3 workers that step, in a session of its own as in a terminal."""
     counts = ["-np", "3", "--servers", "1"]
-    program = [sys.executable, str(JOBS / "ends.py"), "step"]
+    program = [sys.executable, rank_program("ends"), "step"]
     process = subprocess.Popen(
         [sys.executable, "-m", "byteps.cli", "run", *counts, *program],
         env=environment,

@@ -12,7 +12,6 @@ import launcher_variables
 import pytest
 import slurm_cluster
 import torch_jobs
-from job_runs import JOBS
 from processes import (
     LIMIT_S,
     TOKEN_VARIABLE,
@@ -22,11 +21,12 @@ from processes import (
     wait_for_line,
     wait_until,
 )
+from rank_programs import rank_program
 
 environment = job_runs.environment
 pytestmark = torch_jobs.needs_torch
 
-PROGRAM = str(JOBS / "meeting.py")
+PROGRAM = rank_program("meeting")
 needs_mpi = pytest.mark.engine("mpi")
 needs_slurm = pytest.mark.engine("slurm")
 
@@ -190,7 +190,7 @@ def test_ranks_that_are_dealt_to_the_machines_in_turn_sum_on_each_machine(enviro
         "BYTEPS_LOG_LEVEL": "info",
         "TEST_RANKS_IN_TURN": "1",
     }
-    program = str(JOBS / "operations.py")
+    program = rank_program("operations")
     ranks = [launcher_variables.mpi(rank, 4, rank // 2, 2, **told) for rank in range(4)]
     workers = [start({**environment, **one}, sys.executable, program) for one in ranks]
     ends = [finish(worker) for worker in workers]

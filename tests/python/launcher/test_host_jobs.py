@@ -16,15 +16,15 @@ import pytest
 import ssh_server
 import test_remote_input
 import torch_jobs
-from job_runs import JOBS
 from processes import LIMIT_S, TOKEN_VARIABLE, carriers, finish, wait_for_line
+from rank_programs import rank_program
 
 from byteps.__version__ import __version__
 
 environment = job_runs.environment
 pytestmark = [torch_jobs.needs_torch, pytest.mark.engine("sshd")]
 
-PROGRAM = str(JOBS / "meeting.py")
+PROGRAM = rank_program("meeting")
 TWO = "127.0.0.2:2,127.0.0.3:2"
 
 

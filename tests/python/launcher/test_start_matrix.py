@@ -21,13 +21,13 @@ import pytest
 import slurm_cluster
 import ssh_server
 import torch_jobs
-from job_runs import JOBS
 from processes import LIMIT_S, TOKEN_VARIABLE, carriers, free_ports, wait_for_line, wait_until
+from rank_programs import rank_program
 
 environment = job_runs.environment
 pytestmark = [torch_jobs.needs_torch, pytest.mark.engine]
 
-PROGRAM = str(JOBS / "meeting.py")
+PROGRAM = rank_program("meeting")
 # How meeting.py ends, and what is done to the launcher meanwhile.
 ENDINGS = {
     "success": ((), None),
@@ -74,7 +74,7 @@ def mpirun(request) -> Row:
 def ray(request) -> Row:
     del request
     # Else Ray holds lines back that look like those of another worker.
-    return [engines.RAY_PYTHON, str(JOBS / "ray_meeting.py")], {"RAY_DEDUP_LOGS": "0"}
+    return [engines.RAY_PYTHON, rank_program("ray_meeting")], {"RAY_DEDUP_LOGS": "0"}
 
 
 def over_ssh(request) -> Row:

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 import job_runs
 import pytest
 import torch_jobs
-from job_runs import JOBS
 from processes import LIMIT_S, finish, free_ports
+from rank_programs import rank_program
 
 environment = job_runs.environment
 pytestmark = torch_jobs.needs_torch
@@ -75,7 +75,7 @@ class Job:
         script = f"from byteps.common.job.executables import exec_program; exec_program('{role}')"
         command = [sys.executable, "-c", script]
         if role == "worker":
-            command = [sys.executable, str(JOBS / "small.py")]
+            command = [sys.executable, rank_program("small")]
         return subprocess.Popen(
             [*before, *command],
             env={**self.told, "DMLC_ROLE": role, **told},

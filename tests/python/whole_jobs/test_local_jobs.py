@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import job_runs
 import pytest
-from job_runs import COLD_PYTHON, JOBS, warm_python
+from job_runs import COLD_PYTHON, warm_python
 from processes import (
     TOKEN_VARIABLE,
     carriers,
@@ -20,6 +20,7 @@ from processes import (
     started_with,
     wait_for_line,
 )
+from rank_programs import rank_program
 from shapes import FULL
 from torch_jobs import MISSING
 
@@ -35,7 +36,7 @@ def local_job(
 ) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "byteps.cli", "run", "-np", str(workers), *options]
     return subprocess.Popen(
-        [*command, *python, str(JOBS / f"{name}.py")],
+        [*command, *python, rank_program(name)],
         env=environment,
         cwd="/",
         stdout=subprocess.PIPE,

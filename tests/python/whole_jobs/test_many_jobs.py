@@ -25,8 +25,9 @@ from processes import (
     wait_for_line,
     wait_until_gone,
 )
+from rank_programs import rank_program
 
-WORKER = Path(__file__).parents[1] / "jobs" / "small.py"
+WORKER = rank_program("small")
 FULL = os.environ.get("TEST_FULL") == "1"
 STARTS = 100 if FULL else 10
 # A busy machine may need longer; the full run is for one that has nothing else to do.
@@ -54,7 +55,7 @@ def start(environment, *arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "byteps.cli", "run", "-np", "2", "--servers", "1"]
     command += ["--restart", "0"]
     return subprocess.Popen(
-        [*command, sys.executable, str(WORKER), *arguments],
+        [*command, sys.executable, WORKER, *arguments],
         env=environment,
         cwd="/",
         stdout=subprocess.PIPE,

@@ -14,8 +14,9 @@ from pathlib import Path
 import job_runs
 import pytest
 import torch_jobs
-from job_runs import COLD_PYTHON, JOBS, job, warm_python
+from job_runs import COLD_PYTHON, job, warm_python
 from processes import LIMIT_S, finish, free_ports, wait_for_line, wait_until
+from rank_programs import rank_program
 from shapes import FULL
 
 from byteps.__version__ import __version__
@@ -28,7 +29,7 @@ pytestmark = torch_jobs.needs_torch
 def local_job(environment, name: str, workers: int, *arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "byteps.cli", "run", "-np", str(workers)]
     return subprocess.Popen(
-        [*command, *warm_python(), str(JOBS / f"{name}.py"), *arguments],
+        [*command, *warm_python(), rank_program(name), *arguments],
         env=environment,
         cwd="/",
         stdout=subprocess.PIPE,

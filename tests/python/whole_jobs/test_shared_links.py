@@ -11,8 +11,9 @@ from pathlib import Path
 import job_runs
 import pytest
 import torch_jobs
-from job_runs import COLD_PYTHON, JOBS, job, process_of
+from job_runs import COLD_PYTHON, job, process_of
 from processes import finish, free_ports, wait_for_line
+from rank_programs import rank_program
 from shapes import FULL
 
 plain_environment = job_runs.environment
@@ -129,7 +130,7 @@ def test_a_server_without_it_is_reached_through_tcp_and_the_log_says_so(environm
         )
 
     services = [start("scheduler"), start("server", BYTEPS_SHARED_LINKS="0")]
-    worker = start("worker", sys.executable, str(JOBS / "operations.py"), DMLC_WORKER_ID="0")
+    worker = start("worker", sys.executable, rank_program("operations"), DMLC_WORKER_ID="0")
     code, out, _ = finish(worker)
     assert code == 0, out
     assert INSTEAD in out

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 import job_runs
 import pytest
 import torch_jobs
-from job_runs import JOBS
 from processes import finish, free_ports, wait_for_line
+from rank_programs import rank_program
 
 environment = job_runs.environment
 pytestmark = torch_jobs.needs_torch
 
-PROGRAM = str(JOBS / "strangers.py")
+PROGRAM = rank_program("strangers")
 # An address of this machine for those that connect, and all of them for those that listen: not a
 # loopback address, so the job is as open as one on several machines.
 EVERYWHERE = "0.0.0.0"

@@ -8,7 +8,6 @@ import job_runs
 import numpy as np
 import pytest
 from job_runs import (
-    JOBS,
     example_and_alone,
     expect_all_right,
     expect_all_right_alone,
@@ -19,6 +18,7 @@ from job_runs import (
     program_of_page,
 )
 from processes import finish
+from rank_programs import rank_program
 from shapes import shapes
 
 environment = job_runs.environment
@@ -55,7 +55,7 @@ def test_a_program_may_end_before_its_last_exchange(environment) -> None:
 
 
 def test_programs_of_users_of_mxnet(environment, tmp_path) -> None:
-    scripts = [str(JOBS / f"mxnet_script_{name}.py") for name in ("gluon", "module", "loop")]
+    scripts = [rank_program(f"mxnet_script_{name}") for name in ("gluon", "module", "loop")]
     out = expect_programs_end(environment, *scripts)
     assert out.count("all right") == 3 * 2
 

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "adapters"))
+
 import keras_alone  # noqa: F401
 import numpy as np
 import odd

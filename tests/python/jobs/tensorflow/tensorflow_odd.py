@@ -8,10 +8,13 @@ test_tensorflow.py compares it with the module.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+sys.path.append(str(Path(__file__).resolve().parents[1] / "adapters"))
 
 import numpy as np
 import odd

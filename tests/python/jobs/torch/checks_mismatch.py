@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "adapters"))
 
 import disagreements
 import torch

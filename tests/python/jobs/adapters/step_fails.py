@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -77,6 +78,7 @@ def train_keras() -> None:
 
 
 def train_mxnet() -> None:
+    sys.path.append(str(Path(__file__).resolve().parents[1] / "mxnet"))
     import old_numpy  # noqa: F401
 
     import mxnet as mx  # isort: skip

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "adapters"))
 
 import numpy as np
 import old_numpy  # noqa: F401

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import ray
 
-JOBS = Path(__file__).resolve().parent
-sys.path[:0] = [str(JOBS.parents[2] / "examples"), str(JOBS.parent)]
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parents[3] / "examples"), str(HERE.parents[1])]
 
 from processes import TOKEN_VARIABLE  # noqa: E402
 from ray_workers import variables_of  # noqa: E402
@@ -35,6 +35,6 @@ class Worker:
 token = {TOKEN_VARIABLE: os.environ.pop(TOKEN_VARIABLE)}
 ray.init("local", num_cpus=2, include_dashboard=False, runtime_env={"env_vars": token})
 ranks = variables_of([("here", "127.0.0.1", 29500)] * 2)
-program = str(JOBS / "meeting.py")
+program = str(HERE / "meeting.py")
 workers = [Worker.remote() for _ in ranks]
 ray.get([w.train.remote(v, program, sys.argv[1:]) for w, v in zip(workers, ranks, strict=True)])

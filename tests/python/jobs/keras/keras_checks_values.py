@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "adapters"))
 
 import disagreements
 import keras

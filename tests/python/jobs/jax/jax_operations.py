@@ -6,9 +6,11 @@ import os
 import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+sys.path.append(str(Path(__file__).resolve().parents[1] / "adapters"))
 
 import disagreements
 import jax

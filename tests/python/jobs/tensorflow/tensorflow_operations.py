@@ -7,9 +7,11 @@ import os
 import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+sys.path.append(str(Path(__file__).resolve().parents[1] / "adapters"))
 
 import disagreements
 import numpy as np

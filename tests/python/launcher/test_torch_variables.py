@@ -8,8 +8,8 @@ import sys
 import job_runs
 import launcher_variables
 import torch_jobs
-from job_runs import JOBS
 from processes import finish
+from rank_programs import rank_program
 from test_foreign_launchers import start
 
 from byteps.cli import local_job, torch_variables
@@ -114,7 +114,7 @@ def test_a_program_of_another_backend_is_a_job(environment) -> None:
 def test_launchers_that_set_none_of_torchs_variables_but_the_place(environment) -> None:
     """As in most batch scripts: MASTER_ADDR is exported, and srun or mpirun starts the ranks."""
     place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
-    program = [sys.executable, str(JOBS / "named.py")]
+    program = [sys.executable, rank_program("named")]
     ranks = [launcher_variables.mpi(rank, 2, rank, 2, **place) for rank in range(2)]
     workers = [start({**environment, **one}, *program) for one in ranks]
     for rank, worker in enumerate(workers):

@@ -2,10 +2,10 @@
 
 The table between the `layers` markers there is the single source. A row's kind adds rules:
 `pure` folders see no thread, lock, clock, socket or file, not even through another header;
-`backend` folders are included by the factory beside their interface, and by the folders whose
-row names them: those compose. A `room` is a part of the folder that it lies in: it may include the
-other folders that the row of that folder names, and of that folder only what its own row names. Who
-may include the folder may include its rooms. The tests of a room may include all of the folder.
+`backend` folders are included only by folders whose rows name them: those put parts together. A
+`room` is a part of the folder that it lies in: it may include the other folders that the row of
+that folder names, and of that folder only what its own row names. Who may include the folder may
+include its rooms. The tests of a room may include all of the folder.
 """
 
 import re
@@ -140,11 +140,10 @@ def check_include(path: str, include: Include, layers: dict[str, Layer]) -> Iter
         return
     if target.kind == "backend":
         interface = target.folder.rsplit("/", 1)[0]
-        factory = path.startswith(f"{interface}/factory")
         composes = target.folder in own.may_include
         tests = is_test(path) and path.startswith(f"{interface}/")
-        if not factory and not composes and not tests:
-            text = f"includes {include.target}: only {interface}/factory* and who composes may"
+        if not composes and not tests:
+            text = f"includes {include.target}: its row must name {target.folder}"
             yield Finding(path, include.line, text)
         return
     inside_own_parent = own.kind == "backend" and own.folder.startswith(f"{target.folder}/")

@@ -13,7 +13,7 @@
 namespace byteps::runtime {
 namespace {
 
-// A FrontLoop without a view, until the test makes it a job of one.
+// A FrontLoop without a view, until the test makes it a job of one or of two.
 class FrontLoopTest : public testing::Test {
  protected:
   using Codes = std::vector<StatusCode>;
@@ -40,6 +40,14 @@ class FrontLoopTest : public testing::Test {
   void BeAlone() {
     wire::View view;
     view.workers.emplace_back();
+    front_loop->OnView(view, 0, 0);
+  }
+  // Operations wait for the coordinator, which never answers.
+  void BeOneOfTwo() {
+    wire::View view;
+    view.workers.resize(2);
+    view.workers[1].slot = view.workers[1].rank = 1;
+    view.servers.emplace_back().shard_weights = {1};
     front_loop->OnView(view, 0, 0);
   }
   void Submit(const std::string& name) {
@@ -100,6 +108,7 @@ TEST_F(FrontLoopTest, AfterItLeavesErrorsAreItsOwnShutdown) {
   for (bool leaves : {false, true}) {
     ends.clear();
     Start();
+    BeOneOfTwo();
     Submit("w");
     loop.RunPosted();
     if (leaves) front_loop->Leave();
@@ -160,6 +169,7 @@ TEST_F(FrontLoopTest, AProcessSetIsInForceForWhatFollowsIt) {
 
 TEST_F(FrontLoopTest, ALateOperationIsLookedAtUntilTheWorkerLeaves) {
   Start(seconds(2));
+  BeOneOfTwo();
   Submit("w");
   loop.RunPosted();
   ASSERT_NE(loop.tick, nullptr);

@@ -202,6 +202,7 @@ TEST_P(Endings, ALeaveSaysThatItsThreadStandsStill) {
   TicketRef mine = cluster.Submit(1, SumOf("mine", data));
   auto gate = std::make_shared<Gate>();
   cluster.FreezeWorker(1, gate);
+  ASSERT_TRUE(gate->AwaitThread());
   EXPECT_FALSE(cluster.engine(1).Leave());
   EXPECT_FALSE(cluster.engine(1).Leave());
   EXPECT_EQ(mine->completions(), 0);

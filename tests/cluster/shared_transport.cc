@@ -114,8 +114,19 @@ void Gate::Open() {
 bool Gate::Wait() {
   auto deadline = std::chrono::steady_clock::now() + kPatience;
   MutexLock lock(mutex_);
+  reached_ = true;
+  changed_.notify_all();
   while (!open_) {
     if (!lock.WaitUntil(changed_, deadline) && !open_) return false;
+  }
+  return true;
+}
+
+bool Gate::AwaitThread() {
+  auto deadline = std::chrono::steady_clock::now() + kPatience;
+  MutexLock lock(mutex_);
+  while (!reached_) {
+    if (!lock.WaitUntil(changed_, deadline) && !reached_) return false;
   }
   return true;
 }

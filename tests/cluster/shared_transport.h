@@ -24,10 +24,13 @@ class Gate {
   void Open();
   // Blocks until the gate is open; returns false if it does not open within kPatience.
   bool Wait();
+  // Blocks until a thread waits here; returns false if none comes within kPatience.
+  bool AwaitThread();
 
  private:
   Mutex mutex_;
   std::condition_variable changed_;
+  bool reached_ BYTEPS_GUARDED_BY(mutex_) = false;
   bool open_ BYTEPS_GUARDED_BY(mutex_) = false;
 };
 

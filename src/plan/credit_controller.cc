@@ -25,9 +25,9 @@ CreditController::CreditController(const CreditOptions& options) : options_(opti
   credit_bytes_ = options.fixed_bytes != 0 ? options.fixed_bytes : lowest_;
 }
 
-void CreditController::OnAnswered(Time now, uint64_t bytes, bool window_full) {
+void CreditController::OnAnswered(Time now, uint64_t bytes, bool credit_used_up) {
   if (options_.fixed_bytes != 0) return;
-  if (!window_full) {
+  if (!credit_used_up) {
     measuring_ = false;
     return;
   }

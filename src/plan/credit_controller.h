@@ -5,7 +5,7 @@
 // in queues, and an urgent tensor waits behind them. On a long path the credit is several round
 // trips: a lost packet comes a round trip later and all bytes behind it wait for it, in both
 // directions, and the congestion control keeps a round trip of its own in the queues. The
-// controller measures the rate from answers while the window is full. While it is not full, the
+// controller measures the rate from answers while the credit is used up. While it is not, the
 // application sets the pace and nothing can be learnt. Pure: time is an argument. A value; one
 // owner, one thread.
 #pragma once
@@ -38,9 +38,9 @@ class CreditController {
  public:
   explicit CreditController(const CreditOptions& options);
 
-  // Learns from an answer of `bytes` that came at `now`. `window_full` says whether the credit held
-  // pieces back just before it (PriorityCreditQueue::IsBlocked). `now` never goes back.
-  void OnAnswered(Time now, uint64_t bytes, bool window_full);
+  // Learns from an answer of `bytes` that came at `now`. `credit_used_up` says whether the credit
+  // held pieces back just before it (PriorityCreditQueue::IsBlocked). `now` never goes back.
+  void OnAnswered(Time now, uint64_t bytes, bool credit_used_up);
 
   // Sets the round-trip time of the longest path; zero: not known.
   void SetRoundTrip(Duration round_trip) { round_trip_ = round_trip; }

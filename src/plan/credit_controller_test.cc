@@ -19,7 +19,7 @@ CreditOptions Options(uint32_t shards = 4) {
   return options;
 }
 
-// Plays a link that brings a piece every `gap`, by default while the window is full.
+// Plays a link that brings a piece every `gap`, by default while the credit is used up.
 void Receive(CreditController& controller, Time& now, Duration gap, int pieces, bool full = true) {
   for (int i = 0; i < pieces; ++i) {
     now += gap;
@@ -70,7 +70,7 @@ TEST(CreditControllerTest, AFixedCreditStaysFixed) {
   EXPECT_EQ(controller.credit_bytes(), kPiece);
 }
 
-TEST(CreditControllerTest, AnIdleWindowTeachesNothing) {
+TEST(CreditControllerTest, AnUnusedCreditTeachesNothing) {
   CreditController controller(Options());
   Time now;
   Receive(controller, now, microseconds(500), 1000);
@@ -78,7 +78,7 @@ TEST(CreditControllerTest, AnIdleWindowTeachesNothing) {
   // The application sends little, which says nothing about the link.
   Receive(controller, now, milliseconds(10), 1000, /*full=*/false);
   EXPECT_EQ(controller.credit_bytes(), learnt);
-  // A full window that is cut short again and again is no measurement either.
+  // A used-up credit that is cut short again and again is no measurement either.
   for (int i = 0; i < 100; ++i) {
     Receive(controller, now, milliseconds(5), 3, /*full=*/true);
     Receive(controller, now, milliseconds(5), 1, /*full=*/false);

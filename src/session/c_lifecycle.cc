@@ -190,7 +190,7 @@ byteps_code byteps_get_speed(byteps_session* session, byteps_speed* speed) {
     if (!sized.ok()) return sized;
     byteps::session::SpeedMeter::Sample sample = inner.Speed();
     byteps_speed own{};
-    own.window_ms = sample.window_ms;
+    own.window_ms = sample.interval_ms;
     own.megabytes_per_second = sample.megabytes_per_second;
     own.end_ms_since_epoch = sample.end_ms_since_epoch;
     byteps::session::WriteSized(own, speed);

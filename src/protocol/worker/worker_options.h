@@ -13,8 +13,8 @@ namespace byteps::protocol {
 struct WorkerOptions {
   uint32_t lanes = 1;
   // The credit is 2 MB at most. Pieces that are in flight together finish together, so the last
-  // piece of a step waits for a window. docs/performance.md has the cost of larger windows in the
-  // simulator.
+  // piece of a step waits for a whole credit. docs/performance.md has the cost of larger credits in
+  // the simulator.
   plan::CreditOptions credit{.bytes_max = uint64_t{2} << 20};
   Duration acknowledge_after = LaneOptions().acknowledge_after;
   uint64_t gathered_bytes_max = FrontOptions().gathered_bytes_max;

@@ -42,9 +42,9 @@ std::optional<SendQueue::Departure> SendQueue::Next() {
 }
 
 void SendQueue::Answered(const Spans& spans, Time now) {
-  bool window_full = IsFull();
+  bool credit_used_up = IsFull();
   Return(spans);
-  credit_.OnAnswered(now, CreditOf(spans), window_full);
+  credit_.OnAnswered(now, CreditOf(spans), credit_used_up);
 }
 
 }  // namespace byteps::protocol

@@ -43,11 +43,11 @@ class SendQueue {
 
   // Returns whether pieces wait that have no credit.
   bool IsFull() const { return queue_.IsBlocked(credit_.credit_bytes()); }
-  // Returns whether all waiting pieces have set out, and the bytes under way are the last window of
+  // Returns whether all waiting pieces have set out, and the bytes under way are the last credit of
   // a step.
-  bool IsLastWindow() const {
-    const uint64_t window = std::max(options_.bytes_max, credit_.credit_bytes());
-    return queue_.empty() && queue_.bytes_in_flight() <= window;
+  bool IsLastCredit() const {
+    const uint64_t credit = std::max(options_.bytes_max, credit_.credit_bytes());
+    return queue_.empty() && queue_.bytes_in_flight() <= credit;
   }
   uint64_t bytes_in_flight() const { return queue_.bytes_in_flight(); }
 

@@ -80,15 +80,15 @@ TEST_F(SendQueueTest, WhatIsWantedPassesTheCreditAndWhatIsRemovedNeverLeaves) {
   EXPECT_EQ(All(), (std::vector<std::pair<TensorId, uint32_t>>{{7, 2}}));
 }
 
-TEST_F(SendQueueTest, TheLastWindowIsWhenNothingWaits) {
+TEST_F(SendQueueTest, TheLastCreditIsWhenNothingWaits) {
   Start(64);
   queue->Add(ExchangeOf(7, 0, 0), 0, SpansWith(64, 64));
   queue->Add(ExchangeOf(7, 0, 0), 1, SpansWith(64, 64));
   queue->Next();
-  EXPECT_FALSE(queue->IsLastWindow());
+  EXPECT_FALSE(queue->IsLastCredit());
   queue->Answered(SpansWith(64, 64), Time());
   queue->Next();
-  EXPECT_TRUE(queue->IsLastWindow());
+  EXPECT_TRUE(queue->IsLastCredit());
 }
 
 TEST_F(SendQueueTest, ALongPathHasMoreUnderWayAlsoInTheNextGeneration) {
@@ -112,13 +112,13 @@ TEST_F(SendQueueTest, ALongPathHasMoreUnderWayAlsoInTheNextGeneration) {
       All();
     }
     EXPECT_NEAR(static_cast<double>(queue->bytes_in_flight()), 800 * 64, 8 * 64);
-    EXPECT_FALSE(queue->IsLastWindow()) << "pieces wait";
-    while (!queue->IsLastWindow()) {
+    EXPECT_FALSE(queue->IsLastCredit()) << "pieces wait";
+    while (!queue->IsLastCredit()) {
       now += milliseconds(1);
       queue->Answered(spans, now);
       All();
     }
-    EXPECT_GT(queue->bytes_in_flight(), options.bytes_max) << "the window is the credit";
+    EXPECT_GT(queue->bytes_in_flight(), options.bytes_max) << "the last credit is that of the path";
     while (queue->bytes_in_flight() > 0) queue->Return(spans);
   }
 }

@@ -134,9 +134,9 @@ void Verdicts::TakeVerdict(LaneTensor& tensor, ShardId from, const Answer& answe
   held.codec = header.status == StatusCode::kOk ? header.codec : uint8_t{0};
   held.piece_bytes = header.piece_bytes;
   piece.copy = BufferRef();
-  // Later answers to later pushes bring the news that this answer is stable. After the last window
+  // Later answers to later pushes bring the news that this answer is stable. After the last credit
   // of a step there are none.
-  bool stays = lane_.send_queue.IsLastWindow() && !lane_.links.IsStable(from, header.count);
+  bool stays = lane_.send_queue.IsLastCredit() && !lane_.links.IsStable(from, header.count);
   TakeBytes(tensor, answer, stays);
   Register(from, tensor, number, header.count);
   if (!spans.want.empty()) tensor.part.TakeBytes();

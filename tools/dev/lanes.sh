@@ -9,7 +9,7 @@ readonly LANES_MORE="torch-old torch-new matrix collectives asan tsan clang tidy
 docs seeing"
 
 # What has threads, or runs parts that have: ctest names, an extended regular expression.
-readonly THREADED='(base|transport|runtime|session|tests|cluster|capi|local)'
+readonly THREADED='(base|machine|transport|runtime|session|tests|cluster|capi|local)'
 
 readonly SEEING_TESTS=tests/python/seeing
 # Those that the Python of .venv can run; some need what the lane engines has.

@@ -120,12 +120,15 @@ def test_tensors_that_do_not_come_through_leave_the_rate_of_bytes(looked_at) -> 
 
 
 def test_hosts_that_listen_nowhere_and_what_hurts_there_are_named(looked_at) -> None:
-    hurts = {"machine": {**MACHINE, "descriptors": 5}, "software": {**SOFTWARE, "hurts": ["old"]}}
+    little = {**MACHINE, "descriptors": 5, "shared_memory_bytes": 0}
+    hurts = {"machine": little, "software": {**SOFTWARE, "hurts": ["old"]}}
     newer = {"machine": MACHINE, "software": {**SOFTWARE, "version": "2.0"}}
     found, _ = looked_at(
         FakeAgent("a", facts=hurts), FakeAgent("b", facts=newer, listen={"error": "taken"})
     )
     assert found.problems[0].startswith("a: a process may open 5 descriptors")
+    (note,) = found.notes
+    assert note.startswith("a: /dev/shm has 0 MiB")
     assert found.problems[1:] == [
         "a: old",
         "b: taken",

@@ -111,7 +111,7 @@ def test_the_lines_about_several_hosts() -> None:
         "server of a: one shard takes in 3000 Mbit/s",
         "bottleneck: the link",
     ]
-    assert report.describe_problems(["x", "y"]) == ["problem: x", "problem: y"]
+    assert report.describe_problems(["x", "y"], ["z"]) == ["note: z", "problem: x", "problem: y"]
 
 
 def test_the_build_as_horovodrun_shows_it_to_the_last_line() -> None:
@@ -142,21 +142,21 @@ def test_the_build_as_horovodrun_shows_it_to_the_last_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "enough", "too_little"),
+    ("told", "name", "enough", "too_little", "words"),
     [
-        ("descriptors", 1024, 1023),
-        ("descriptors", None, 0),
-        ("shared_memory_bytes", 64 << 20, (64 << 20) - 1),
-        ("shared_memory_bytes", None, 0),
-        ("address_outwards", "10.0.0.1", None),
+        (machine.warnings, "descriptors", 1024, 1023, "ulimit -n"),
+        (machine.warnings, "descriptors", None, 0, "ulimit -n"),
+        (machine.notes, "shared_memory_bytes", 64 << 20, (64 << 20) - 1, "/dev/shm has"),
+        (machine.notes, "shared_memory_bytes", None, 0, "/dev/shm has"),
+        (machine.notes, "address_outwards", "10.0.0.1", None, "no route"),
     ],
 )
-def test_a_limit_hurts_below_its_border(name, enough, too_little) -> None:
-    assert machine.warnings({**MACHINE, name: enough}) == []
-    (text,) = machine.warnings({**MACHINE, name: too_little})
-    assert {"descriptors": "ulimit -n", "shared_memory_bytes": "/dev/shm has"}.get(
-        name, "no route"
-    ) in text
+def test_a_limit_hurts_below_its_border(told, name, enough, too_little, words) -> None:
+    both = (machine.warnings, machine.notes)
+    assert [one({**MACHINE, name: enough}) for one in both] == [[], []]
+    (text,) = told({**MACHINE, name: too_little})
+    assert words in text
+    assert sum(len(one({**MACHINE, name: too_little})) for one in both) == 1
 
 
 def test_limits_that_are_none() -> None:

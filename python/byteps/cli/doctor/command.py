@@ -67,6 +67,7 @@ def doctor(
     here = machine.facts()
     result: dict[str, Any] = {"software": found, "machine": here}
     problems = software.warnings(found) + machine.warnings(here)
+    notes = machine.notes(here)
     lines = [*report.describe_software(found), *report.describe_machine(here)]
     if scheduler:
         looked = scheduler_check.look_at(*scheduler_check.parse(scheduler))
@@ -78,8 +79,9 @@ def doctor(
         result["survey"] = survey.plain()
         lines += report.describe_survey(survey)
         problems += survey.problems
-    result["problems"] = problems
-    _print(result, as_json, [*lines, *report.describe_problems(problems)])
+        notes += survey.notes
+    result |= {"problems": problems, "notes": notes}
+    _print(result, as_json, [*lines, *report.describe_problems(problems, notes)])
     raise typer.Exit(1 if problems else _missing(need, found))
 
 

@@ -58,14 +58,22 @@ def warnings(found: dict[str, object]) -> list[str]:
             f"a process may open {descriptors} descriptors only; large jobs need "
             f"{_DESCRIPTORS_WANTED} or more (ulimit -n)"
         )
+    return texts
+
+
+def notes(found: dict[str, object]) -> list[str]:
+    """Return a sentence for each fact that hurts some programs, and no job of byteps by itself."""
+    texts = []
     shared = found["shared_memory_bytes"]
     if isinstance(shared, int) and shared < _SHARED_BYTES_WANTED:
         texts.append(
-            f"/dev/shm has {shared >> 20} MiB free, and the workers of one machine share memory "
-            "there; a container gets more with --shm-size=1g"
+            f"/dev/shm has {shared >> 20} MiB free; byteps needs none of it, but the workers of a "
+            "DataLoader of torch do; a container gets more with --shm-size=1g"
         )
     if found["address_outwards"] is None:
-        texts.append("this machine has no route to other networks")
+        texts.append(
+            "this machine has no route to other networks; jobs run on the networks that it is in"
+        )
     return texts
 
 

@@ -87,9 +87,9 @@ def describe_survey(survey: Survey) -> list[str]:
     return lines
 
 
-def describe_problems(problems: Iterable[str]) -> list[str]:
-    """Return a line for each problem."""
-    return [f"problem: {text}" for text in problems]
+def describe_problems(problems: Iterable[str], notes: Iterable[str]) -> list[str]:
+    """Return a line for each note and each problem."""
+    return [*(f"note: {text}" for text in notes), *(f"problem: {text}" for text in problems)]
 
 
 def check_build(found: Mapping[str, Any]) -> list[str]:

@@ -34,6 +34,7 @@ class Survey:
     links: list[Link] = field(default_factory=list)
     sum_mbit: dict[str, float] = field(default_factory=dict)  # by host, for one shard
     problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     bottleneck: str = ""
 
     def plain(self) -> dict[str, Any]:
@@ -53,6 +54,7 @@ def examine(
         facts = agent.answer()
         survey.hosts[agent.host] = facts
         survey.problems += _host_problems(agent.host, facts)
+        survey.notes += [f"{agent.host}: {text}" for text in machine.notes(facts["machine"])]
         agent.port = _value(survey, agent.host, agent.ask("listen", token=token, on=port), "port")
     _compare_versions(survey)
     for source in agents:

@@ -159,8 +159,11 @@ def why_not_started(spec: ProcessSpec, error: OSError) -> str:
     """Return what to tell the user, with the word that is missing before a Python program."""
     program = spec.arguments[0]
     text = f"{spec.label} cannot be started: {program}: {error.strerror}"
+    first, *more = program.split()[:2] or [""]
     if program.endswith(".py") and Path(program).is_file():
         text += f"; this is a Python program; start it with: python {program}"
+    elif more and shutil.which(first) is not None:
+        text += f"; the quotes make one word of it; write it without them: {program}"
     return text
 
 

@@ -130,15 +130,23 @@ def timeline(
     ],
 ) -> None:
     """Make one timeline of those of several ranks and servers, by one clock, for Perfetto."""
+    whole = {}
+    for file in files:
+        try:
+            whole[file] = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            typer.echo(f"bps: {file} is left out: {error}", err=True)
     try:
-        merged = merge(json.loads(file.read_text(encoding="utf-8")) for file in files)
+        if not whole:
+            raise ValueError("no file could be read")
+        merged = merge(whole.values())
         output.write_text(json.dumps(merged), encoding="utf-8")
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise BytepsError(
             f"the timelines cannot be merged: {error!r}. Give the files that start_timeline or "
             "BYTEPS_TIMELINE has written, one for each rank and each server."
         ) from None
-    typer.echo(f"{output}: {len(merged)} events of {len(files)} files; open it in ui.perfetto.dev")
+    typer.echo(f"{output}: {len(merged)} events of {len(whole)} files; open it in ui.perfetto.dev")
 
 
 _PASS_ALL = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}

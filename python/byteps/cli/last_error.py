@@ -15,6 +15,10 @@ _HEARD = re.compile(
     rb"^(?:byteps\.common\.errors\.|RuntimeError: .*: )"
     rb"(?:PeerLost|Evicted|Unavailable|Shutdown)Error\b"
 )
+# An error of the job inside a program of TensorFlow or JAX, which raises an exception of its own.
+# TensorFlow's says it some lines after its name.
+_INSIDE = re.compile(rb"byteps error \d+: .*")
+_HEARD_INSIDE = re.compile(rb"byteps error (?:4|5|7|10): ")  # the codes of these four
 # The last thing that an agent says before it ends its part of the job.
 _END = re.compile(rb"^\[bps on [^\]]*\] (.*); ending the job$")
 _END_OF_ANOTHER = re.compile(rb"\((?:PeerLost|Evicted|Unavailable|Shutdown)Error\b")
@@ -26,23 +30,30 @@ class LastError:
 
     def __init__(self) -> None:
         self._line = b""
+        self._inside = b""
 
     def note(self, line: bytes) -> None:
         """Look at a line of standard error."""
         line = _RANK.sub(b"", line)
         if _EXCEPTION.match(line):
-            self._line = line
+            self._line, self._inside = line, b""
+        elif self._line and (inside := _INSIDE.search(line)):
+            self._inside = inside[0]
 
     @property
     def text(self) -> str:
         """The exception in one line; empty if there was none."""
-        text = self._line.removeprefix(_OWN).decode(errors="replace").strip()
+        line = self._line.removeprefix(_OWN)
+        if self._inside:
+            line = line.partition(b":")[0].rpartition(b".")[2] + b": " + self._inside
+        text = line.decode(errors="replace").strip()
         return text if len(text) <= _LENGTH_MAX else f"{text[:_LENGTH_MAX]}..."
 
     @property
     def is_heard(self) -> bool:
         """Whether it tells of the end of another process."""
-        return _HEARD.match(self._line) is not None
+        inside = self._inside or self._line
+        return bool(_HEARD.match(self._line) or _HEARD_INSIDE.search(inside))
 
 
 class LastWord(LastError):

@@ -314,6 +314,9 @@ def test_the_reason_of_an_exit_is_one_line_of_bounded_length(monkeypatch) -> Non
     sys.excepthook(ValueError, ValueError("x" * 2000), None)
     assert told[:2] == ["ValueError: a b c", "ValueError"]
     assert len(told[2]) == exit_reason.LENGTH_MAX
+    graph = "Graph execution error:\n\nDetected at node x\n{{f}} byteps error 2: disagree\n\t [[x]]"
+    sys.excepthook(ValueError, ValueError(graph), None)
+    assert told.pop() == "ValueError: byteps error 2: disagree"
     assert reason.was_said
     reason.end()
     reason.end()

@@ -249,6 +249,23 @@ def test_a_long_error_is_cut() -> None:
     assert error.text.endswith("x...")
 
 
+def test_an_error_inside_a_program_of_a_framework_is_its_reason() -> None:
+    error = LastError()
+    error.note(b"byteps error 2: of nothing yet")
+    assert error.text == ""
+    error.note(b"tensorflow.python.framework.errors_impl.AbortedError: Graph execution error:")
+    assert error.text.endswith("Graph execution error:")
+    error.note(b"Detected at node PushPull defined at (most recent call last):")
+    error.note(b"{{function_node f}} byteps error 2: ranks disagree about 'w'")
+    assert error.text == "AbortedError: byteps error 2: ranks disagree about 'w'"
+    assert not error.is_heard
+    error.note(b"jax.errors.JaxRuntimeError: INTERNAL: byteps error 4: worker 1 was lost")
+    assert "byteps error 4: worker 1 was lost" in error.text
+    assert error.is_heard
+    error.note(b"ValueError: another one")
+    assert error.text == "ValueError: another one"
+
+
 def test_each_process_has_one_file_that_goes_on(tmp_path) -> None:
     folder = tmp_path / "new" / "folder"
     files = OutputFiles(str(folder))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from collections.abc import Callable
 from types import TracebackType
@@ -10,6 +11,7 @@ from types import TracebackType
 from byteps.common.job.error_text import is_of_the_job, shown
 
 LENGTH_MAX = 1000
+_INSIDE = re.compile(r"byteps error \d+: .*")
 
 _Hook = Callable[[type[BaseException], BaseException, "TracebackType | None"], object]
 
@@ -53,7 +55,9 @@ class ExitReason:
 
 def _one_line(kind: type[BaseException], error: BaseException) -> str:
     try:
-        words = " ".join(str(error).split())
+        # TensorFlow puts an error of the job among the places of its graph.
+        inside = _INSIDE.search(str(error))
+        words = " ".join((inside[0] if inside else str(error)).split())
         text = f"{kind.__name__}: {words}" if words else kind.__name__
     except Exception:  # of the user's own __str__
         text = f"{kind.__name__}, which has no text"

@@ -22,14 +22,14 @@ class OutputFiles:
                 f"--output-dir {folder}: the folder cannot be made: {error.strerror}."
             ) from error
         self._files: dict[str, Output] = {}
+        self._told: set[str] = set()
 
-    @property
-    def error(self) -> str | None:
-        """Return which file takes nothing any more, and why."""
-        for path, file in self._files.items():
-            if file.error is not None:
-                return f"{path}: {file.error.strerror}"
-        return None
+    def lost(self) -> list[str]:
+        """Return which files take nothing any more, and why; each of them once."""
+        errors = {path: file.error for path, file in self._files.items() if path not in self._told}
+        lost = {path: error.strerror for path, error in errors.items() if error is not None}
+        self._told.update(lost)
+        return [f"{path}: {why}" for path, why in lost.items()]
 
     def of(self, label: str) -> Output:
         """Return the file of a process; one that is started again continues its file."""

@@ -263,9 +263,8 @@ class Supervisor:
 
     def _look_at_output(self) -> None:
         self._outputs.show(time.monotonic())
-        if self._files is not None and self._files.error is not None and not self._ending:
-            reason = f"bps cannot write to {self._files.error}; ending the job"
-            self._fail(reason, _NO_OUTPUT_EXIT_CODE)
+        for lost in self._files.lost() if self._files is not None else ():
+            self.say(f"bps cannot write to {lost}; the job goes on, and this file ends here")
         error = self._outputs.error
         # Processes with outputs of their own lose only notices.
         is_used = self._prefixed or self._outputs.is_fed

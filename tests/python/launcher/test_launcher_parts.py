@@ -275,9 +275,10 @@ def test_each_process_has_one_file_that_goes_on(tmp_path) -> None:
     assert files.of("a worker 3") is not first
     first.put(b"two\n")
     assert (folder / "worker-3.log").read_bytes() == b"one\ntwo\n"
-    assert files.error is None
+    assert files.lost() == []
     first.error = OSError(28, "No space left on device")
-    assert files.error == f"{folder}/worker-3.log: No space left on device"
+    assert files.lost() == [f"{folder}/worker-3.log: No space left on device"]
+    assert files.lost() == [], "it was told"
     (folder / "worker-4.log").mkdir()
     with pytest.raises(InvalidArgumentError, match=r"worker-4\.log cannot be written"):
         files.of("worker 4")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
+from processes import command_line, finish, launch
 
 from byteps.cli.children import ProcessSpec, why_not_started
 from byteps.cli.main import main
@@ -55,3 +57,15 @@ def test_the_end_of_a_job_says_which_workers_are_missing() -> None:
     assert Outcome(7, failed=["worker 1"]).losses(specs) == ""  # that end has a line of its own
 
 
+
+def test_a_file_for_output_that_is_full_ends_no_job(tmp_path) -> None:
+    (tmp_path / "worker-0.log").symlink_to("/dev/full")
+    command = command_line(
+        "byteps.cli", "run", "-np", "2", "--output-dir", str(tmp_path),
+        "sh", "-c", "echo one; sleep 0.1; echo two; sleep 0.5; exit 5",
+    )  # fmt: skip
+    code, out, err = finish(launch(command, dict(os.environ)))
+    assert code == 5, err
+    assert "[worker 0] one\n" in out
+    assert (tmp_path / "worker-1.log").read_text() == "one\ntwo\n"
+    assert err.count("worker-0.log: No space left on device; the job goes on") == 1

@@ -23,7 +23,7 @@ from byteps.cli.output_files import OutputFiles
 from byteps.cli.remote_job import RemoteOptions, remote_job
 from byteps.cli.supervisor import Supervisor
 from byteps.common.errors import InvalidArgumentError
-from byteps.common.job.cluster import MIN_WORKERS_VARIABLE, servers_needed
+from byteps.common.job.cluster import MIN_WORKERS_VARIABLE, servers_needed, weakness_of
 
 # An agent ends its processes itself within the grace time; this is for its way back.
 _AGENT_GRACE_S = 3.0
@@ -262,6 +262,9 @@ class RunOptions:
         specs = remote_job(hosts, command, options)
         supervisor = Supervisor(specs, self.grace + _AGENT_GRACE_S, self._is_prefixed)
         InputForwarder(supervisor, specs)
+        weakness = weakness_of(os.environ.get("BYTEPS_JOB_SECRET", ""))
+        if weakness:
+            supervisor.on_started(lambda: supervisor.say(f"{weakness}; without it bps makes one"))
         return supervisor
 
 

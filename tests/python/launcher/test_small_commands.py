@@ -11,6 +11,7 @@ from processes import command_line, finish, launch
 from byteps.cli.children import ProcessSpec, why_not_started
 from byteps.cli.main import main
 from byteps.cli.outcome import Outcome
+from byteps.common.job.cluster import weakness_of
 from byteps.common.timeline.timeline import Timeline
 
 
@@ -56,6 +57,11 @@ def test_the_end_of_a_job_says_which_workers_are_missing() -> None:
     assert Outcome(failed=["server 0"]).losses(specs) == ""
     assert Outcome(7, failed=["worker 1"]).losses(specs) == ""  # that end has a line of its own
 
+
+def test_a_short_secret_is_weak_and_none_is_not() -> None:
+    assert "has 3 characters" in weakness_of("abc")
+    assert weakness_of("x" * 15)
+    assert weakness_of("x" * 16) == weakness_of("") == ""
 
 
 def test_a_file_for_output_that_is_full_ends_no_job(tmp_path) -> None:

@@ -33,6 +33,7 @@ _LOCAL_RANKS_MAX = 64
 _HOST_VARIABLES = ("DMLC_PS_ROOT_URI", "MASTER_ADDR")
 # Below the ports that Linux gives to outgoing connections.
 _PORT_FIRST, _PORTS = 20000, 10000
+_SECRET_CHARACTERS_WANTED = 16
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,16 @@ def servers_needed(num_workers: int, environment: Environment, min_workers: int 
 def port_of(number: int) -> int:
     """Return a port for a scheduler, out of a range that programs seldom use."""
     return _PORT_FIRST + number % _PORTS
+
+
+def weakness_of(secret: str) -> str:
+    """Return what to say of a secret for several machines that others can guess; empty: nothing."""
+    if not 0 < len(secret) < _SECRET_CHARACTERS_WANTED:
+        return ""
+    return (
+        f"BYTEPS_JOB_SECRET has {len(secret)} characters. Whoever pretends to be the scheduler can "
+        "guess so short a secret. 'openssl rand -hex 16' makes a good one"
+    )
 
 
 def torch_port(job_id: str) -> int:

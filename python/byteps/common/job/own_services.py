@@ -21,7 +21,7 @@ import threading
 from pathlib import Path
 
 from byteps.common.errors import RefusedError, UnavailableError
-from byteps.common.job.cluster import Job, described_job
+from byteps.common.job.cluster import Job, described_job, weakness_of
 from byteps.common.job.launch_environment import LOOPBACK
 
 JOINED = b"joined\n"
@@ -54,6 +54,9 @@ class OwnServices:
         self._check_launcher(job)
         _check_address(job)
         os.environ.update(job.variables)
+        weakness = weakness_of(os.environ.get("BYTEPS_JOB_SECRET", ""))
+        if weakness and job.has_scheduler and job.variables["DMLC_NUM_WORKER"] != "1":
+            _LOG.warning("%s.", weakness)
         _end_with_launcher()
         self._stays = job.ends_leftovers
         if job.has_scheduler or job.servers:

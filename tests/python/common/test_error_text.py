@@ -35,6 +35,14 @@ def _function(body: str, file: str, **names: Any) -> Any:
     return names["function"]
 
 
+def test_ctrl_c_shows_where_the_program_was() -> None:
+    error = raised(KeyboardInterrupt, [PROGRAM, flight.__file__, call.__file__])
+    assert files_of(error_text.interrupted(error, is_one_of_many=False)) == [PROGRAM]
+    line = error_text.interrupted(error, is_one_of_many=True)
+    assert traceback.format_exception(line) == [f"KeyboardInterrupt: in {PROGRAM}, line 1\n"]
+    assert str(error_text.interrupted(KeyboardInterrupt(), is_one_of_many=True)) == ""
+
+
 def files_of(error: BaseException) -> list[str]:
     return [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
 

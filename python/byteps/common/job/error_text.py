@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import traceback
 from pathlib import Path
 from types import TracebackType
 
@@ -33,6 +34,18 @@ def shown(error: BaseException) -> BaseException:
         return error
     text, stack, _ = str(error).partition(_STACK)
     return type(error)(text).with_traceback(error.__traceback__) if stack else error
+
+
+def interrupted(error: BaseException, is_one_of_many: bool) -> BaseException:
+    """Return what to print for a Ctrl-C: where the user's program was, without our own frames.
+
+    For `is_one_of_many`, ranks that one Ctrl-C has ended, that is a single line.
+    """
+    trace = _up_to_this_package(error.__traceback__)
+    last = traceback.extract_tb(trace)[-1:]
+    if not is_one_of_many or not last:
+        return error.with_traceback(trace)
+    return KeyboardInterrupt(f"in {last[0].filename}, line {last[0].lineno}")
 
 
 def _up_to_this_package(trace: TracebackType | None) -> TracebackType | None:

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Callable
 from types import TracebackType
 
-from byteps.common.job.error_text import is_of_the_job, shown
+from byteps.common.job.error_text import interrupted, is_of_the_job, shown
+from byteps.common.job.launch_notes import is_launched
 
 LENGTH_MAX = 1000
 _INSIDE = re.compile(r"byteps error \d+: .*")
@@ -48,7 +49,10 @@ class ExitReason:
                 error = shown(error)
                 kind, trace = type(error), error.__traceback__
             # Ctrl-C reaches all ranks; one that it has ended alone is missed as one that left.
-            elif not issubclass(kind, KeyboardInterrupt):
+            elif issubclass(kind, KeyboardInterrupt):
+                error = interrupted(error, is_one_of_many=is_launched())
+                trace = error.__traceback__
+            else:
                 self._tell(_one_line(kind, error))
         following(kind, error, trace)
 

@@ -26,6 +26,11 @@ def address_of(marker: str) -> str:
     return f"\0byteps-launch-{hashlib.sha256(marker.encode()).hexdigest()[:32]}"
 
 
+def is_launched() -> bool:
+    """Return whether a launcher of ours is around this process."""
+    return bool(os.environ.get(MARKER_VARIABLE))
+
+
 def tell_launcher(word: str) -> None:
     """Tell the nearest launcher around this process, if there is one that listens. Never blocks."""
     marker = os.environ.get(MARKER_VARIABLE, "").rpartition(":")[2]

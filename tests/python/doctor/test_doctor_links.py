@@ -13,6 +13,16 @@ from byteps.cli.doctor.survey import Link, Survey, bottleneck, examine
 from byteps.common.errors import InvalidArgumentError, UnavailableError
 
 
+class Raising:
+    """Raises whenever it is called."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __call__(self, *arguments: Any) -> Any:
+        raise self._error
+
+
 class FakeAgent:
     """Answers as a host would; keeps the orders."""
 
@@ -136,6 +146,18 @@ def test_hosts_that_listen_nowhere_and_what_hurts_there_are_named(looked_at) -> 
     ]
 
 
+def test_a_host_that_cannot_be_asked_does_not_hide_the_others(looked_at, monkeypatch) -> None:
+    away = FakeAgent("b")
+    monkeypatch.setattr(away, "answer", Raising(UnavailableError("no doctor runs on b")))
+    found, _ = looked_at(FakeAgent("a"), away, FakeAgent("c"))
+    assert found.problems == ["no doctor runs on b"]
+    assert [(link.source, link.target) for link in found.links] == [("a", "c"), ("c", "a")]
+    assert all(link.socket_mbit for link in found.links)
+    nobody, _ = looked_at(away)
+    assert nobody.problems == ["no doctor runs on b"]
+    assert nobody.bottleneck.startswith("unknown")
+
+
 def test_the_bottleneck_is_the_weakest_part() -> None:
     equal = Survey(links=[Link("a", "b", 1.0, 900.0)], sum_mbit={"a": 900.0})
     assert bottleneck(equal) == "the link from a to b: it carries 900 Mbit/s"
@@ -221,6 +243,16 @@ def test_answers_of_an_agent_come_in_order() -> None:
     finally:
         other.close()
     assert other._process.poll() is not None
+
+
+def test_a_shell_that_greets_is_not_listened_to() -> None:
+    other = remote.RemoteAgent("far", "sh -c 'read x; echo hello; echo; echo {}; echo x; read x'")
+    try:
+        assert other.ask("first") == {}
+        with pytest.raises(UnavailableError, match="answered 'x', which is no answer"):
+            other.answer()
+    finally:
+        other.close()
 
 
 def test_an_agent_that_says_nothing_of_its_end() -> None:

@@ -35,6 +35,7 @@ class RemoteAgent:
         except OSError as error:
             raise UnavailableError(f"{command[0]}: {error.strerror}") from error
         self._rest = b""
+        self._may_greet = True  # the shell of the host, before the agent begins
 
     def tell(self, do: str, **order: Any) -> None:
         """Give an order without waiting."""
@@ -45,8 +46,22 @@ class RemoteAgent:
 
     def answer(self, limit_s: float = _START_S) -> dict[str, Any]:
         """Wait for the answer to the oldest open order."""
-        assert self._process.stdout is not None
         deadline = time.monotonic() + limit_s
+        line = self._line(deadline, limit_s)
+        while self._may_greet and not line.startswith(b"{"):
+            line = self._line(deadline, limit_s)
+        self._may_greet = False
+        try:
+            return dict(json.loads(line))
+        except ValueError:
+            text = line.decode(errors="replace")[:_NOISE_MAX]
+            raise UnavailableError(
+                f"{self.host} answered {text!r}, which is no answer of a doctor. Install the same "
+                "version of byteps on all hosts."
+            ) from None
+
+    def _line(self, deadline: float, limit_s: float) -> bytes:
+        assert self._process.stdout is not None
         with selectors.DefaultSelector() as selector:
             selector.register(self._process.stdout, selectors.EVENT_READ)
             while b"\n" not in self._rest:
@@ -57,14 +72,7 @@ class RemoteAgent:
                     raise UnavailableError(f"no doctor runs on {self.host}: {self._last_words()}")
                 self._rest += data
         line, _, self._rest = self._rest.partition(b"\n")
-        try:
-            return dict(json.loads(line))
-        except ValueError:
-            text = line.decode(errors="replace")[:_NOISE_MAX]
-            raise UnavailableError(
-                f"{self.host} answered {text!r}, which is no answer of a doctor: does the shell "
-                "there print something at login?"
-            ) from None
+        return line
 
     def ask(self, do: str, limit_s: float = _START_S, **order: Any) -> dict[str, Any]:
         """Give an order and wait for its answer."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from byteps.cli.doctor import long_paths, machine, software
 from byteps.cli.doctor.remote import RemoteAgent
+from byteps.common.errors import UnavailableError
 
 _MARGIN_S = 90.0
 
@@ -50,9 +51,9 @@ def examine(
     token = secrets.token_hex(16)
     for agent in agents:
         agent.tell("facts")
+    agents = [agent for agent in agents if _is_there(agent, survey)]
     for agent in agents:
-        facts = agent.answer()
-        survey.hosts[agent.host] = facts
+        facts = survey.hosts[agent.host]
         survey.problems += _host_problems(agent.host, facts)
         survey.notes += [f"{agent.host}: {text}" for text in machine.notes(facts["machine"])]
         agent.port = _value(survey, agent.host, agent.ask("listen", token=token, on=port), "port")
@@ -73,6 +74,16 @@ def examine(
             survey.sum_mbit[agent.host] = rate
     survey.bottleneck = bottleneck(survey)
     return survey
+
+
+def _is_there(agent: RemoteAgent, survey: Survey) -> bool:
+    """Note what a host says of itself. One that says nothing is a problem, and the rest goes on."""
+    try:
+        survey.hosts[agent.host] = agent.answer()
+    except UnavailableError as error:
+        survey.problems.append(str(error))
+        return False
+    return True
 
 
 def bottleneck(survey: Survey) -> str:

@@ -19,7 +19,7 @@ constexpr std::string_view kIntroduction =
 
 <!-- Generated from src/config; do not edit. `ninja -C build generate_option_docs` writes it. -->
 
-Every option has a setting (`bps-server --num_worker 2`, `"num_worker=2"` in the C and C++
+Every option has a setting (`bps server --num_worker 2`, `"num_worker=2"` in the C and C++
 interfaces) and a variable of the environment. A setting wins over the variable; an empty variable
 counts as not set. An unknown setting is an error, and so is a value outside its range. There are
 two exceptions, because scripts for the original set these variables: BYTEPS_PARTITION_BYTES takes

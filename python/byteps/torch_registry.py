@@ -3,11 +3,14 @@
 `init_process_group` asks torch's `env://` for a store before it asks for the backend. torch's own
 needs four variables there, which only some launchers set. Where one is missing, or where only
 `bps run` has chosen the place, the ranks of this backend meet through byteps itself.
+
+With BYTEPS_TORCH_AS=gloo a program that names gloo gets this backend.
 """
 
 from __future__ import annotations
 
 import importlib
+import logging
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -15,6 +18,7 @@ from datetime import timedelta
 from typing import Any, cast
 from urllib.parse import parse_qsl, urlparse
 
+from byteps.common import environment as settings
 from byteps.common.job.cluster import torch_is_told_where
 from byteps.common.job.launch_notes import GROUP, tell_launcher
 
@@ -22,6 +26,7 @@ BACKEND = "byteps"
 SCHEME = "byteps"
 LIMIT = timedelta(minutes=30)
 
+_LOG = logging.getLogger("byteps")
 Create = Callable[..., Any]
 Meet = Callable[..., Iterator[Any]]
 
@@ -34,7 +39,12 @@ def register(create: Create, meet: Meet) -> None:
     import torch.distributed as dist
 
     if BACKEND not in dist.Backend.backend_list:
-        dist.Backend.register_backend(BACKEND, create, extended_api=True, devices=["cpu", "cuda"])
+        stand_in = _StandIn(settings.torch_as(), create)
+        dist.Backend.register_backend(
+            BACKEND, stand_in.create, extended_api=True, devices=["cpu", "cuda"]
+        )
+        if stand_in.name:
+            stand_in.take_the_name()
     handlers = _handlers()
     if SCHEME in handlers:
         return
@@ -54,6 +64,42 @@ def register(create: Create, meet: Meet) -> None:
         yield from environment(url, timeout=timeout, **more)
 
     handlers["env"] = meet_by_environment
+
+
+class _StandIn:
+    """Gives this backend to a program that names another one, and says so once in a job."""
+
+    def __init__(self, name: str, create: Create) -> None:
+        """`name`: of the other backend; empty: there is none."""
+        self.name = name
+        self._create = create
+        self._has_news = self._has_told = False
+
+    def take_the_name(self) -> None:
+        """Let torch, which makes a Backend of each name that it is given, take ours for it."""
+        import torch.distributed as dist
+
+        original = dist.Backend.__new__
+
+        def named(cls: type, name: str) -> str:
+            if isinstance(name, str) and name.lower() == self.name:
+                self._has_news = not self._has_told
+                name = BACKEND
+            return str(original(cls, name))
+
+        dist.Backend.__new__ = staticmethod(named)  # type: ignore[method-assign,assignment]
+
+    def create(self, options: Any, backend_options: object = None) -> Any:
+        """Make the process group that torch describes."""
+        group = self._create(options, backend_options)
+        if self._has_news and options.group_rank == 0 and not options.global_ranks_in_group:
+            self._has_news, self._has_told = False, True
+            _LOG.warning(
+                "this program names %r in torch.distributed and gets byteps, because %s is set.",
+                self.name,
+                settings.TORCH_AS_VARIABLE,
+            )
+        return group
 
 
 def _said_in(url: str) -> list[str]:

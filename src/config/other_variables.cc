@@ -23,6 +23,8 @@ constexpr OtherVariable kOthers[] = {
     {"NVIDIA_VISIBLE_DEVICES", kLauncher, "", "its length is the number of local processes"},
     {"BYTEPS_PROGRAM_DIR", kLauncher, "", "where bps-server and bps-scheduler lie"},
     {"BYTEPS_LAUNCH_ID", kLauncher, "", "marks the processes that one launcher has started"},
+    {"BYTEPS_TORCH_AS", kLauncher, "",
+     "gloo: a program that asks torch.distributed for gloo gets byteps (bps run --as)"},
     {"BYTEPS_ENABLE_GDB", kLauncher, "", "the launcher starts the debugger"},
 
     // Binding to cores.

@@ -65,10 +65,11 @@ class Joining:
             return ""
         backends = sorted(word.removeprefix(GROUP) for word in self._said - {JOINED, IMPORTED})
         if backends:
+            stand_in = ", or start the job with --as gloo" if backends == ["gloo"] else ""
             return (
                 f"{size} programs ran with the backend {' and '.join(map(repr, backends))} of "
                 "torch.distributed and none called init, so byteps has exchanged nothing. To use "
-                "it, name 'byteps' in init_process_group"
+                f"it, name 'byteps' in init_process_group{stand_in}"
             )
         if IMPORTED in self._said or any(map(_is_python, first.arguments)):
             return (

@@ -82,9 +82,11 @@ def run(
     output_dir: options.OutputDir = None,
     min_np: options.MinNp = 0,
     numa: options.Numa = None,
+    torch_as: options.TorchAs = None,
     print_config: options.PrintConfig = False,
 ) -> None:
     """Start a whole job."""
+    options.set_torch_as(torch_as)
     options.set_numa(numa)
     chosen = options.RunOptions(
         num_proc=num_proc,

@@ -22,6 +22,7 @@ from byteps.cli.lost_processes import RESTARTS_DEFAULT, LossPolicy
 from byteps.cli.output_files import OutputFiles
 from byteps.cli.remote_job import RemoteOptions, remote_job
 from byteps.cli.supervisor import Supervisor
+from byteps.common.environment import TORCH_AS_VARIABLE
 from byteps.common.errors import InvalidArgumentError
 from byteps.common.job.cluster import MIN_WORKERS_VARIABLE, servers_needed, weakness_of
 
@@ -41,6 +42,18 @@ class OnOff(str, Enum):
 
     ON = "on"
     OFF = "off"
+
+
+class StandInFor(str, Enum):
+    """A backend of torch that programs name when they get ours."""
+
+    GLOO = "gloo"
+
+
+def set_torch_as(name: StandInFor | None) -> None:
+    """Set the variable that the workers read, if the flag was given."""
+    if name is not None:
+        os.environ[TORCH_AS_VARIABLE] = name.value
 
 
 def set_numa(numa: OnOff | None) -> None:
@@ -163,6 +176,16 @@ Numa = Annotated[
         help="on, as without this option: on a machine with several NUMA nodes each worker runs "
         "on cores of one node, and lanes and shards run near their network interface. off: bind "
         "nothing.",
+    ),
+]
+TorchAs = Annotated[
+    StandInFor | None,
+    typer.Option(
+        "--as",
+        envvar=TORCH_AS_VARIABLE,
+        case_sensitive=False,
+        help="gloo: a program that asks torch.distributed for this backend gets byteps, so a "
+        "script of torch needs no change.",
     ),
 ]
 PrintConfig = Annotated[

@@ -33,6 +33,20 @@ def switch(name: str, environment: Mapping[str, str] = os.environ) -> bool:
     )
 
 
+TORCH_AS_VARIABLE = "BYTEPS_TORCH_AS"
+STAND_IN_FOR = ("gloo",)
+
+
+def torch_as() -> str:
+    """Return which backend of torch a program names when it gets ours; empty: only ours."""
+    name = os.environ.get(TORCH_AS_VARIABLE, "").strip().lower()
+    if name and name not in STAND_IN_FOR:
+        raise InvalidArgumentError(
+            f"{TORCH_AS_VARIABLE} is {name!r}; byteps can stand in for {', '.join(STAND_IN_FOR)}."
+        )
+    return name
+
+
 def async_training() -> bool:
     """Return whether asynchronous training was asked for."""
     return switch("BYTEPS_ENABLE_ASYNC")

@@ -89,3 +89,21 @@ def test_arguments_that_cannot_be_honoured(options, backend_options, text) -> No
 
     with pytest.raises(InvalidArgumentError, match=text):
         split_group.create(types.SimpleNamespace(**options), backend_options)
+
+
+@needs_entry_points
+def test_a_program_that_names_gloo_gets_byteps_if_asked(environment) -> None:
+    """With default groups, groups by device, subgroups and torch's DistributedDataParallel."""
+    started = job(environment, "as_gloo", 2, 0, "--as", "gloo", python=COLD_PYTHON)
+    code, out, err = finish(started)
+    assert code == 0, out + err
+    assert out.count("all right") == 2, out
+    assert err.count("names 'gloo' in torch.distributed and gets byteps") == 1, err
+    assert "called init" not in err, err
+
+
+def test_a_backend_that_byteps_cannot_stand_in_for(environment) -> None:
+    started = job(environment, "as_gloo", 2, 0, "--as", "mpi", python=COLD_PYTHON)
+    code, _, err = finish(started)
+    assert code == 2
+    assert "'mpi' is not" in err, err

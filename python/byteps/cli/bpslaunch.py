@@ -216,8 +216,9 @@ def _without_role(arguments: Sequence[str]) -> int:
         described = sorted(k for k in (*_JOB_VARIABLES, "DMLC_WORKER_ID") if os.environ.get(k))
         if described:
             print("The env DMLC_ROLE is missing", file=sys.stderr)
+            says = "says" if len(described) == 1 else "say"
             raise BytepsError(
-                f"{', '.join(described)} say what job this is part of, but not which part: set "
+                f"{', '.join(described)} {says} what job this is part of, but not which part: set "
                 "DMLC_ROLE to worker, server or scheduler. A whole job on this machine is started "
                 "by: bps run -np 2 COMMAND"
             )

@@ -66,7 +66,9 @@ MemberLanes::MemberLanes(runtime::WorkerLanesParts parts, const MachineOptions& 
                {[this](uint32_t rank, const MemberWords::ToCarrier& word) {
                   inbox_.Put(FromRank(rank, word));
                 },
-                [this](const MemberWords::ToRank& word) { OnWord(word); }}) {}
+                [this](const MemberWords::ToRank& word) {
+                  std::visit([this](const auto& one) { On(one); }, word);
+                }}) {}
 
 MemberLanes::~MemberLanes() { End(); }
 
@@ -239,20 +241,18 @@ Result<bool> MemberLanes::StepLane() {
   return did;
 }
 
-void MemberLanes::OnWord(const MemberWords::ToRank& word) {
-  if (const auto* ended = std::get_if<member::Ended>(&word)) {
-    lane_.OnEnded(*ended, words_.Now());
-  } else if (const auto* settled = std::get_if<member::IsSettled>(&word)) {
-    inbox_.Put(protocol::FrontMail(protocol::to_front::Settled{settled->question}));
-  } else if (std::holds_alternative<MayLeave>(word)) {
-    may_leave_ = true;
-  } else if (std::holds_alternative<CarrierLeaves>(word)) {
-    may_leave_ = true;
-    if (!IsCarrier()) TellLost(ErrorOfLeftRank(lane_.machine_ranks().RankOf(kCarrierRank)));
-  } else if (const auto* over = std::get_if<JobOver>(&word)) {
-    may_leave_ = true;
-    if (!IsCarrier()) TellLost(over->status);
-  }
+void MemberLanes::On(const member::IsSettled& word) {
+  inbox_.Put(protocol::FrontMail(protocol::to_front::Settled{word.question}));
+}
+
+void MemberLanes::On(const CarrierLeaves&) {
+  may_leave_ = true;
+  if (!IsCarrier()) TellLost(ErrorOfLeftRank(lane_.machine_ranks().RankOf(kCarrierRank)));
+}
+
+void MemberLanes::On(const JobOver& word) {
+  may_leave_ = true;
+  if (!IsCarrier()) TellLost(word.status);
 }
 
 void MemberLanes::TellLost(const Status& why) {

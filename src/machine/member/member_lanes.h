@@ -86,7 +86,12 @@ class MemberLanes final : public runtime::WorkerLanes {
   // The methods below are called on the window's thread.
   bool Step();
   Result<bool> StepLane();
-  void OnWord(const MemberWords::ToRank& word);
+  // Takes a word of the carrier.
+  void On(const member::Ended& word) { lane_.OnEnded(word, words_.Now()); }
+  void On(const member::IsSettled& word);
+  void On(const MayLeave&) { may_leave_ = true; }
+  void On(const CarrierLeaves&);
+  void On(const JobOver& word);
   void OnLoss();
   void TellLost(const Status& why);
   void Fail(const Status& why);

@@ -79,7 +79,9 @@ LocalEngine::LocalEngine(const LocalEngineOptions& options, local::Meeting meeti
                {[this](uint32_t rank, const LocalWords::ToCarrier& word) {
                   carrier_->OnWord(rank, word, loop_.Now());
                 },
-                [this](const LocalWords::ToRank& word) { OnWord(word); },
+                [this](const LocalWords::ToRank& word) {
+                  std::visit([this](const auto& one) { On(one); }, word);
+                },
                 [this] { return carrier_->KeepsErrors(); }}),
       life_signs_(room_.life_signs(), options.rank, options.size, LooksMax(options)),
       ticker_(
@@ -218,21 +220,13 @@ bool LocalEngine::Hear() {
   return heard;
 }
 
-void LocalEngine::OnWord(const LocalWords::ToRank& word) {
-  if (const auto* combined = std::get_if<Combined>(&word)) {
-    if (Status taken = lane_.OnCombined(*combined, loop_.Now()); !taken.ok()) Fail(taken);
-  } else if (const auto* failed = std::get_if<Failed>(&word)) {
-    lane_.OnFailed(*failed, loop_.Now());
-  } else if (std::holds_alternative<MayLeave>(word)) {
-    may_leave_ = true;
-  } else if (std::holds_alternative<CarrierLeaves>(word)) {
-    may_leave_ = true;
-    if (!leaves_) End(ErrorOfLeftRank(kCarrierRank));
-  } else if (const auto* over = std::get_if<JobOver>(&word)) {
-    End(over->status);
-  } else if (const auto* message = std::get_if<wire::Message>(&word)) {
-    front_loop_.OnControl(*message);
-  }
+void LocalEngine::On(const Combined& word) {
+  if (Status taken = lane_.OnCombined(word, loop_.Now()); !taken.ok()) Fail(taken);
+}
+
+void LocalEngine::On(const CarrierLeaves&) {
+  may_leave_ = true;
+  if (!leaves_) End(ErrorOfLeftRank(kCarrierRank));
 }
 
 void LocalEngine::DeliverToFront() {

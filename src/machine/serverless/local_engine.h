@@ -93,7 +93,13 @@ class LocalEngine final : public runtime::Engine {
   bool Step();
   bool ShortStep();
   bool Hear();
-  void OnWord(const LocalWords::ToRank& word);
+  // Takes a word of the carrier.
+  void On(const Failed& word) { lane_.OnFailed(word, loop_.Now()); }
+  void On(const Combined& word);
+  void On(const MayLeave&) { may_leave_ = true; }
+  void On(const CarrierLeaves&);
+  void On(const JobOver& word) { End(word.status); }
+  void On(const wire::Message& message) { front_loop_.OnControl(message); }
   void DeliverToFront();
   std::optional<Time> NextTick();
   void OnTick(Time now);

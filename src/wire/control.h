@@ -387,7 +387,7 @@ struct Took {
   uint32_t us = 0;
   friend bool operator==(const Took&, const Took&) = default;
 };
-// Shows the work of a worker to people. No process decides anything by it.
+// Shows the work of a worker to people. One decision rests on it: when a join ends at its limit.
 struct Account {
   uint64_t ended = 0;  // operations of this session, those that failed included
   uint64_t failed = 0;

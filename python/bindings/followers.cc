@@ -43,6 +43,8 @@ byteps_code Followers::Begin(byteps_session* session, const byteps_request& requ
   byteps_handle handle = 0;
   code = byteps_start(session, &request, &handle, error);
   first_->Start(handle);
+  // Not only on the thread: the caller may use the names again at once.
+  if (code != BYTEPS_OK) LetGo();
   const std::scoped_lock lock(mutex_);
   is_decided_ = true;
   changed_.notify_all();
@@ -87,9 +89,13 @@ void Followers::StartAll(byteps_session* session) {
   }
 }
 
-void Followers::End() {
+void Followers::LetGo() {
   first_->LetGo();
   for (const Follower& follower : followers_) follower.ticket->LetGo();
+}
+
+void Followers::End() {
+  LetGo();
   const std::scoped_lock lock(mutex_);
   is_over_ = true;
   changed_.notify_all();

@@ -44,7 +44,8 @@ class Followers : public std::enable_shared_from_this<Followers> {
 
   void Run(byteps_session* session);
   void StartAll(byteps_session* session);
-  // Lets go of everything, so that no more followers start.
+  void LetGo();
+  // Lets go of all operations: no more followers start.
   void End();
 
   std::mutex mutex_;

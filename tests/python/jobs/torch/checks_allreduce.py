@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 
+import pytest
 import torch
 
 import byteps.torch as bps
@@ -158,3 +159,9 @@ def check_grouped_types(rank: int, size: int) -> None:
         assert [r.dtype for r in results] == [t.dtype for t in tensors]
         assert [r.tolist() for r in results] == [[size] * 3, [size] * 2, [size], [True]]
         assert handle.members == list(range(size))
+
+
+def check_a_group_that_is_refused_leaves_its_name_free(rank: int, size: int) -> None:
+    for _ in range(20):
+        with pytest.raises(bps.InvalidArgumentError, match="it may have 4096"):
+            bps.grouped_allreduce([torch.ones(1), torch.tensor([True])], name="n" * 5000)

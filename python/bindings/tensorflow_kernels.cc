@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "python/bindings/call_error.h"
 #include "python/bindings/tensorflow_api.h"
 #include "python/bindings/tensorflow_call.h"
 #include "python/bindings/xla_handler.h"
@@ -85,14 +86,9 @@ void Begin(const nb::object& begin, const std::shared_ptr<KernelPart>& part) {
   try {
     begin(part);
   } catch (nb::python_error& error) {
-    if (part->is_accepted()) {
-      error.discard_as_unraisable("the start of an operation of TensorFlow");
-      return;
-    }
-    nb::object code = nb::getattr(error.value(), "code", nb::int_(int{BYTEPS_INTERNAL}));
-    std::string text = nb::cast<std::string>(nb::str(error.value()));
-    if (!nb::hasattr(error.value(), "code")) text = error.what();
-    part->Fail(nb::cast<int>(code), text);
+    if (part->is_accepted()) return DropError(error, "the start of an operation of TensorFlow");
+    const CallError ours = TakeError(error);
+    part->Fail(ours.code, ours.text);
   }
 }
 
@@ -106,7 +102,8 @@ void StartParts(const Kernel& kernel, const std::shared_ptr<KernelRun>& run) {
   try {
     begin = nb::module_::import_(kBeginModule).attr("begin");
   } catch (nb::python_error& error) {
-    for (const auto& part : parts) part->Fail(BYTEPS_INTERNAL, error.what());
+    const CallError ours = TakeError(error);
+    for (const auto& part : parts) part->Fail(ours.code, ours.text);
     return;
   }
   for (const auto& part : parts) Begin(begin, part);

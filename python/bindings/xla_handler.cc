@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "python/bindings/call_error.h"
 #include "python/bindings/xla_call.h"
 
 namespace byteps::python {
@@ -21,14 +22,9 @@ void Begin(const std::shared_ptr<XlaCall>& call) {
   try {
     nb::module_::import_(kBeginModule).attr("begin")(call);
   } catch (nb::python_error& error) {
-    if (call->is_accepted()) {
-      error.discard_as_unraisable("the start of an operation of XLA");
-      return;
-    }
-    nb::object code = nb::getattr(error.value(), "code", nb::int_(int{BYTEPS_INTERNAL}));
-    std::string text = nb::cast<std::string>(nb::str(error.value()));
-    if (!nb::hasattr(error.value(), "code")) text = error.what();
-    call->Fail(nb::cast<int>(code), text);
+    if (call->is_accepted()) return DropError(error, "the start of an operation of XLA");
+    const CallError ours = TakeError(error);
+    call->Fail(ours.code, ours.text);
   }
 }
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable
+from functools import partial
+from unittest import mock
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -15,6 +19,8 @@ import byteps.jax
 import byteps.numpy
 import byteps.tensorflow
 import byteps.torch
+from byteps.common.programs import xla
+from byteps.tensorflow import kernels
 
 MODULES = (byteps.torch, byteps.tensorflow, byteps.jax, byteps.numpy)
 MAKERS = (torch.full, tf.fill, jax.numpy.full, np.full)
@@ -76,6 +82,46 @@ def check_input_beside_training(rank: int, size: int) -> None:
     assert batches == STEPS
     assert np.isfinite(float(mean))
     byteps.torch.check_replicas(model.state_dict())
+
+
+class PageError(Exception):
+    """An error that has a code, but is not of byteps."""
+
+    code = 404
+
+
+def end_of(program: Callable[[], object]) -> BaseException | None:
+    """Return the exception that the program leaves to the main thread."""
+    try:
+        try:
+            program()
+        finally:
+            time.sleep(0.1)  # a step of Python after the framework has returned
+    except BaseException as error:
+        return error
+    return None
+
+
+def check_exits_inside_of_programs(rank: int, size: int) -> None:
+    """Of a signal handler that Python runs where a framework starts an exchange."""
+
+    def of_tensorflow() -> object:
+        return tf.function(partial(byteps.tensorflow.allreduce, name="exit"))(tf.ones(2))
+
+    def of_jax() -> object:
+        program = jax.jit(partial(byteps.jax.allreduce, name="exit"))
+        return program(jax.numpy.ones(2)).block_until_ready()
+
+    for program, module in ((of_tensorflow, kernels), (of_jax, xla)):
+        for exit_ in (SystemExit(3), SystemExit("a text"), SystemExit(), KeyboardInterrupt()):
+            with mock.patch.object(module, "begin", side_effect=exit_):
+                found = end_of(program)
+                assert found is exit_, (program, exit_, found)
+        with mock.patch.object(module, "begin", side_effect=PageError("no page")):
+            text = str(end_of(program))
+            assert "PageError: no page" in text, text
+            assert "404" not in text, text
+        assert numbers(program()) == [1.0] * 2
 
 
 def main() -> None:

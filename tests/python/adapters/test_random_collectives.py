@@ -13,8 +13,8 @@ from random_collectives.cases import ADAPTERS, Call, Case, Tensor, make_case
 from random_collectives.driver import Given, Got
 from random_collectives.layouts import _LAYOUTS, Laid
 from random_collectives.oracle import Expected, Oracle, combine, difference, scale
-from random_collectives.rank import wrong_in_call
 from random_collectives.values import narrowed, values_of, widened
+from random_operations import wrong_in_call
 
 SINGLE = tuple((rank,) for rank in range(4))
 SEED = 42

@@ -45,7 +45,7 @@ OPERATION_LIMIT_S = 100
 SILENCE_S = 240.0
 # A case that ends its job is told, and the rest goes on in a new job: so often.
 JOBS_ENDED_MAX = 5
-_PROGRAM = "../random_collectives/rank"
+_PROGRAM = "random_operations"
 _FOLDER = Path(__file__).resolve().parents[1]
 _LINE = re.compile(r"collectives (\{.*\})\s*$")
 _SHAPE = re.compile(r"(\d+(?:,\d+)*)(?:\+(\d+))?(/alone)?")

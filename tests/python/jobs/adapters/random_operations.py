@@ -14,7 +14,7 @@ import time
 import traceback
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from random_collectives.cases import CASES_OF_SETS, Case, make_case, sets_of
 from random_collectives.driver import Driver, Given, Got, given_by

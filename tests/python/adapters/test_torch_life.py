@@ -107,6 +107,6 @@ def scales_on_the_cpu() -> bool:
 def test_scripts_of_other_libraries_users(environment, script, workers, servers) -> None:
     if "GradScaler" in Path(rank_program(script)).read_text() and not scales_on_the_cpu():
         pytest.skip("this torch has no GradScaler for the CPU")
-    code, out, err = finish(job(environment, f"usage/{script}", workers, servers))
+    code, out, err = finish(job(environment, script, workers, servers))
     assert code == 0, out + err
     assert out.count("all right") == workers

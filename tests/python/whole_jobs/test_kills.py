@@ -87,7 +87,8 @@ def test_a_worker_is_killed(start: Start, servers, victim) -> None:
     check_end(job)
     assert last_receipts(job, rest) == [rest] * 3
     assert job.messages() == [
-        f"worker {victim} was killed by signal 9 (SIGKILL); going on with 3 workers"
+        f"worker {victim} was killed by signal 9 (SIGKILL); going on with 3 workers",
+        f"ended with 3 of 4 workers; lost: worker {victim}",
     ]
 
 

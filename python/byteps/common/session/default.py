@@ -13,7 +13,6 @@ from weakref import WeakKeyDictionary
 from byteps.common import environment
 from byteps.common.errors import InvalidArgumentError, NotInitializedError
 from byteps.common.job.exit_reason import ExitReason
-from byteps.common.job.launch_notes import JOINED, tell_launcher
 from byteps.common.job.own_services import OwnServices
 from byteps.common.session.pending import PendingTable
 from byteps.common.session.process_sets import ProcessSet, ProcessSets
@@ -115,7 +114,6 @@ def _open() -> None:
         _process.services.begin()
         _process.session = Session(number=_process.sessions + 1)
         _process.services.joined()
-        tell_launcher(JOINED)
         _process.sessions += 1
         _process.process_sets = ProcessSets(_process.session)
         _process.left = None

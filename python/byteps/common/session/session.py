@@ -18,6 +18,7 @@ from byteps.common.errors import (
     OutOfStepError,
     ShutdownError,
 )
+from byteps.common.job.launch_notes import JOINED, tell_launcher
 from byteps.common.job.launched import Launched
 from byteps.common.request import NAME_PREFIX, Request, shortened
 from byteps.common.session.names import (
@@ -59,6 +60,7 @@ class Session:
         # What plugins keep as long as the session lives, by their own keys.
         self.plugin_state: dict[str, object] = {}
         self._native = open_native([f"{k}={v}" for k, v in (settings or {}).items()])
+        tell_launcher(JOINED)
         from byteps import _core
 
         self._new_ticket, self._new_followers = _core.Ticket, _core.Followers

@@ -22,13 +22,14 @@ readonly SANITIZER_OPTIONS=allocator_may_return_null=1
 LANE_LOGS=()
 
 # run_ctest FLAVOUR TEXT [CTEST ARGUMENT...]: more at a time than there are cores, as the longest
-# tests, those of whole jobs, wait three quarters of their time.
+# tests, those of whole jobs, wait three quarters of their time. With a sanitizer they wait less.
 run_ctest() {
-  local flavour=$1 text=$2
+  local flavour=$1 text=$2 per_core=3
+  if [[ $flavour == ?san ]]; then per_core=2; fi
   shift 2
   LANE_LOGS+=("$LOGS/ctest-$flavour.log")
   step "$text" "ctest-$flavour" ctest --test-dir "$(flavour_dir "$flavour")" \
-    -j "$((3 * $(jobs_count)))" -V --no-tests=error "$@"
+    -j "$((per_core * $(jobs_count)))" -V --no-tests=error "$@"
 }
 
 # run_pytest TEXT LOG PYTHON [ARGUMENT...]: the report in XML has the whole name of each skipped

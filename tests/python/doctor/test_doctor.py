@@ -185,7 +185,7 @@ def test_a_host_without_a_doctor_is_named(shell, words) -> None:
     agent = RemoteAgent("far", shell)
     try:
         with pytest.raises(UnavailableError, match="far") as error:
-            agent.ask("facts")
+            agent.ask("facts", limit_s=1)
         assert words in str(error.value)
     finally:
         agent.close()

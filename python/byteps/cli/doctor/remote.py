@@ -36,6 +36,7 @@ class RemoteAgent:
             raise UnavailableError(f"{command[0]}: {error.strerror}") from error
         self._rest = b""
         self._may_greet = True  # the shell of the host, before the agent begins
+        self._greeting = ""  # its last line
 
     def tell(self, do: str, **order: Any) -> None:
         """Give an order without waiting."""
@@ -49,6 +50,7 @@ class RemoteAgent:
         deadline = time.monotonic() + limit_s
         line = self._line(deadline, limit_s)
         while self._may_greet and not line.startswith(b"{"):
+            self._greeting = line.decode(errors="replace")[:_NOISE_MAX]
             line = self._line(deadline, limit_s)
         self._may_greet = False
         try:
@@ -66,10 +68,14 @@ class RemoteAgent:
             selector.register(self._process.stdout, selectors.EVENT_READ)
             while b"\n" not in self._rest:
                 if not selector.select(max(0.0, deadline - time.monotonic())):
-                    raise UnavailableError(f"{self.host} has not answered within {limit_s:.0f} s")
+                    raise UnavailableError(
+                        f"{self.host} has not answered within {limit_s:.0f} s{self._noise()}"
+                    )
                 data = os.read(self._process.stdout.fileno(), 1 << 16)
                 if not data:
-                    raise UnavailableError(f"no doctor runs on {self.host}: {self._last_words()}")
+                    raise UnavailableError(
+                        f"no doctor runs on {self.host}: {self._last_words()}{self._noise()}"
+                    )
                 self._rest += data
         line, _, self._rest = self._rest.partition(b"\n")
         return line
@@ -92,6 +98,11 @@ class RemoteAgent:
         for pipe in (self._process.stdout, self._process.stderr):
             if pipe is not None:
                 pipe.close()
+
+    def _noise(self) -> str:
+        if not self._may_greet or not self._greeting:
+            return ""
+        return f"; it printed {self._greeting!r}, which is no answer of a doctor"
 
     def _last_words(self) -> str:
         assert self._process.stderr is not None

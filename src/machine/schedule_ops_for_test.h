@@ -215,7 +215,10 @@ struct ScheduledPart {
   std::vector<float> Result() const {
     if (!op.IsGathered()) return output;
     std::vector<float> result(outcome.gathered_bytes / sizeof(float));
-    std::memcpy(result.data(), outcome.gathered.get(), outcome.gathered_bytes);
+    // An empty result has no memory, and memcpy takes no null pointer.
+    if (!result.empty()) {
+      std::memcpy(result.data(), outcome.gathered.get(), outcome.gathered_bytes);
+    }
     return result;
   }
 

@@ -36,7 +36,7 @@ class RemoteAgent:
             raise UnavailableError(f"{command[0]}: {error.strerror}") from error
         self._rest = b""
         self._may_greet = True  # the shell of the host, before the agent begins
-        self._greeting = ""  # its last line
+        self._greeting = ""  # the last line of that shell, until the agent answers
 
     def tell(self, do: str, **order: Any) -> None:
         """Give an order without waiting."""
@@ -52,7 +52,7 @@ class RemoteAgent:
         while self._may_greet and not line.startswith(b"{"):
             self._greeting = line.decode(errors="replace")[:_NOISE_MAX]
             line = self._line(deadline, limit_s)
-        self._may_greet = False
+        self._may_greet, self._greeting = False, ""
         try:
             return dict(json.loads(line))
         except ValueError:
@@ -100,7 +100,7 @@ class RemoteAgent:
                 pipe.close()
 
     def _noise(self) -> str:
-        if not self._may_greet or not self._greeting:
+        if not self._greeting:
             return ""
         return f"; it printed {self._greeting!r}, which is no answer of a doctor"
 

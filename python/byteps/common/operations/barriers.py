@@ -31,8 +31,7 @@ def join(device: int = -1) -> int:
     Until all ranks have joined, the others go on without this rank. It counts as zeros in sums,
     averages still divide by the number of all ranks, and minima, maxima and products contain only
     the other ranks. Finish all operations of this rank first; `join` itself finishes those of a
-    CrossBarrier. `device` is accepted for programs
-    written for Horovod.
+    CrossBarrier. `device` is accepted for programs written for Horovod.
 
     Example::
 

@@ -16,6 +16,7 @@ takes the build folder of another revision, which is measured in turn: what a ch
 from __future__ import annotations
 
 import argparse
+import random
 import subprocess
 import sys
 from dataclasses import dataclass, field, replace
@@ -98,10 +99,10 @@ def run_once(job: Job, nbytes: int, series: Series | None) -> None:
 
 
 def measure(jobs: list[Job], nbytes: int, repeats: int) -> dict[str, Series]:
-    """All kinds in turn, every second time backwards: who comes after plain sockets is slower."""
+    """All kinds in turn, in another order each time: who comes after TCP is slower."""
     all_series = {job.kind: Series() for job in jobs}
     for repeat in range(-1, repeats):
-        for job in jobs if repeat % 2 else reversed(jobs):
+        for job in random.Random(repeat).sample(jobs, len(jobs)):
             run_once(job, nbytes, all_series[job.kind] if repeat >= 0 else None)
     return all_series
 

@@ -20,6 +20,7 @@ from harness.programs import (
     BPS_SERVER,
     BUILD,
     GLOO_BENCH,
+    LIBRARY_FOLDER,
     Fleet,
     Place,
     Program,
@@ -86,16 +87,16 @@ def start_byteps(
         "BYTEPS_LOCAL_SIZE": str(ranks),
         **(options or {}),
     }
+    # Else the programs of another build would load the library of this one.
+    ours = {**common, "LD_LIBRARY_PATH": str(build / LIBRARY_FOLDER)}
     helpers = [
         fleet.start(
-            "scheduler", scheduler, [build / BPS_SCHEDULER], {**common, "DMLC_ROLE": "scheduler"}
+            "scheduler", scheduler, [build / BPS_SCHEDULER], {**ours, "DMLC_ROLE": "scheduler"}
         )
     ]
     for i, place in enumerate(servers):
         helpers.append(
-            fleet.start(
-                f"server {i}", place, [build / BPS_SERVER], {**common, "DMLC_ROLE": "server"}
-            )
+            fleet.start(f"server {i}", place, [build / BPS_SERVER], {**ours, "DMLC_ROLE": "server"})
         )
     started = [
         fleet.start(
@@ -103,7 +104,7 @@ def start_byteps(
             place,
             program or [build / BENCH_PUSH_PULL, "--commands"],
             {
-                **common,
+                **(common if program else ours),
                 "DMLC_ROLE": "worker",
                 "DMLC_WORKER_ID": str(i),
                 "BYTEPS_LOCAL_RANK": str(local),

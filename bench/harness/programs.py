@@ -27,6 +27,7 @@ BENCH_KERNELS = BUILD / "bench" / "bench_kernels"
 BENCH_PUSH_PULL = Path("bench/bench_push_pull")
 BPS_SERVER = Path("apps/bps-server")
 BPS_SCHEDULER = Path("apps/bps-scheduler")
+LIBRARY_FOLDER = Path("src/session")
 GLOO_BENCH = REPOSITORY / "bench" / "gloo_bench.py"
 EMULATED_WORKER = REPOSITORY / "bench" / "emulated_worker.py"
 BITS_WORKER = REPOSITORY / "bench" / "bits_worker.py"

@@ -243,24 +243,11 @@ def test_the_speed_of_a_card(tmp_path) -> None:
 # Software.
 
 
-def test_the_original_beside_ours_is_named(monkeypatch) -> None:
-    installed = {"byteps": "0.2", "byteps-cpp": "1.0"}
-    monkeypatch.setattr(software, "_version", lambda names: installed.get(names[0]))
-    found = {"frameworks": {"torch": "2"}}
-    monkeypatch.setattr(software, "adapters", lambda: ["torch"])
-    monkeypatch.setattr(software, "_program", lambda role: ("/x", ""))
-    (text,) = software.warnings(found)
-    assert "pip uninstall byteps" in text
-    for name in list(installed):
-        alone = {name: installed[name]}
-        monkeypatch.setattr(software, "_version", lambda names, alone=alone: alone.get(names[0]))
-        assert software.warnings(found) == []
-
-
 def test_a_framework_without_an_adapter_is_no_help(monkeypatch) -> None:
     monkeypatch.setattr(software, "adapters", lambda: ["torch"])
     monkeypatch.setattr(software, "_version", lambda names: None)
     monkeypatch.setattr(software, "_program", lambda role: ("/x", ""))
+    monkeypatch.setattr(software.installation, "problems", list)
     assert software.warnings({"frameworks": {"torch": "2", "jax": None}}) == []
     for frameworks in ({"torch": None, "jax": "1"}, {}):
         (text,) = software.warnings({"frameworks": frameworks})

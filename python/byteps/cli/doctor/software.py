@@ -11,12 +11,11 @@ from importlib import metadata
 from pathlib import Path
 
 from byteps.__version__ import __version__
+from byteps.cli.doctor import installation
 from byteps.common import build
 from byteps.common.errors import BytepsError
 from byteps.common.job.executables import PROGRAM_BY_ROLE, find_program
 
-DISTRIBUTION = "byteps-cpp"
-ORIGINAL = "byteps"
 # Our adapters, and the distributions that bring what they adapt to.
 FRAMEWORKS = {
     "torch": ("torch",),
@@ -78,12 +77,7 @@ def features() -> dict[str, bool]:
 
 def warnings(found: dict[str, object]) -> list[str]:
     """Return a sentence for each fact that will hurt."""
-    texts = []
-    if _version((ORIGINAL,)) is not None and _version((DISTRIBUTION,)) is not None:
-        texts.append(
-            "this environment also has the distribution 'byteps', the original, and both own the "
-            "same files: pip uninstall byteps, and then install byteps-cpp again"
-        )
+    texts = installation.problems()
     texts += [why for _, why in map(_program, PROGRAM_BY_ROLE) if why]
     usable = [
         name

@@ -22,7 +22,7 @@ std::string HelpText(const Service& service) {
   return fmt::format(
       "Usage: {0} [--OPTION VALUE]...\n\n{1} Runs until the job is over.\n\n"
       "  -h, --help\n      Print this text.\n  --version\n      Print the version.\n"
-      "  --print_config ROLE\n      Print the options that a worker, server or scheduler "
+      "  --print-config ROLE\n      Print the options that a worker, server or scheduler "
       "would have in this environment.\n\n"
       "Options; a flag wins over the variable:\n\n{2}\n"
       "Exit status: 0 when the job ended in order, 1 when it failed, 2 for wrong usage.\n",

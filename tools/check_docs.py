@@ -1,7 +1,8 @@
 """Documents: relative links resolve, every folder of src/ has its place and its invariant in
 ARCHITECTURE.md, every status code its section in docs/errors.md, every decision says whether it
-holds, generated pages are current."""
+holds, generated pages are current, and programs name pages that a user of a wheel has."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -123,6 +124,34 @@ def check_errors(header: str, page: str) -> Iterator[Finding]:
             yield Finding("docs/errors.md", 1, f"no section '## `k{name}` ({number})'")
 
 
+def texts_of_python(source: str) -> Iterator[tuple[int, str]]:
+    """The line and the text of every string of a program that is no docstring."""
+    tree = ast.parse(source)
+    docstrings = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}
+    for node in (n for n in ast.walk(tree) if isinstance(n, ast.Constant)):
+        if isinstance(node.value, str) and id(node) not in docstrings:
+            yield node.lineno, node.value
+
+
+def texts_of_cpp(source: str) -> Iterator[tuple[int, str]]:
+    """The same of C++, of lines that are no comment."""
+    for number, line in enumerate(source.splitlines(), 1):
+        if not line.lstrip().startswith("//"):
+            for match in re.finditer(r'"((?:[^"\\]|\\.)*)"', line):
+                yield number, match[1]
+
+
+def check_texts(path: str, source: str, pages: set[str]) -> Iterator[Finding]:
+    """What a program says sends nobody to a file that a wheel does not have."""
+    texts = texts_of_python(source) if path.endswith(".py") else texts_of_cpp(source)
+    for number, text in texts:
+        if named := re.search(r"\bdocs/([\w-]+)\.md", text):
+            yield Finding(path, number, f"say 'bps docs {named[1]}': a user may have no {named[0]}")
+        for name in re.findall(r"\bbps docs ([a-z-]+)", text):
+            if name not in pages:
+                yield Finding(path, number, f"'bps docs {name}': there is no docs/{name}.md")
+
+
 def generate(generator: Generator, root: Path) -> str:
     program = str(root / generator.command[0])
     python = [sys.executable, "-B"] if program.endswith(".py") else []
@@ -147,6 +176,10 @@ def check(root: Path = ROOT) -> Iterator[Finding]:
             yield from check_links(path, text, root)
             yield from check_named_files(path, text, root)
             yield from check_short_names(path, text, ends)
+    pages = {Path(p).stem for p in paths if re.fullmatch(r"docs/[\w-]+\.md", p)}
+    for path in paths:
+        if re.match(r"(python|src|apps)/.*\.(py|cc|h)$", path) and not path.endswith("_test.cc"):
+            yield from check_texts(path, read(path, root), pages)
     yield from check_architecture(paths, read(TOUR, root))
     for folder in ("docs/", "docs/decisions/"):
         yield from check_index(paths, folder, read(f"{folder}README.md", root))

@@ -1,4 +1,5 @@
-"""Makes an archive of the server and the scheduler from a wheel: for machines without Python.
+"""Makes an archive from a wheel, for machines without Python: the server, the scheduler, and what C
+and C++ programs are built with.
 
 Usage: server_archive.py WHEEL FOLDER
 
@@ -16,17 +17,24 @@ from pathlib import Path
 from repo import ROOT
 
 PROGRAMS = ("bps-scheduler", "bps-server")
-PARTS = ("byteps/bin/", "byteps/libbyteps.so")
+FOLDERS = ("bin", "docs", "include", "share")
+PARTS = (*(f"byteps/{folder}/" for folder in FOLDERS), "byteps/libbyteps.so")
 GRAFTED = ".libs/"
 README = """\
-BytePS {version}: the server and the scheduler, without Python.
+BytePS {version}: the server, the scheduler and the library, without Python.
 
     export DMLC_NUM_WORKER=2 DMLC_NUM_SERVER=2 DMLC_PS_ROOT_URI=10.0.0.1 DMLC_PS_ROOT_PORT=9000
     bin/bps-scheduler      # on 10.0.0.1
     bin/bps-server         # once for each server
 
 bin/bps-server --help shows all options. Keep the folders bin and lib side by side. The machine
-needs the same glibc as the wheel, at least {glibc}, and libstdc++.
+needs the same glibc as the wheel, at least {glibc}. If a message names a page, such as
+`bps docs running`, it is lib/byteps/docs/running.md.
+
+Programs in C and C++ find the library through CMake or pkg-config:
+
+    cmake -Dbyteps_DIR=$PWD/lib/byteps/share/cmake/byteps ...
+    PKG_CONFIG_PATH=$PWD/lib/byteps/share/pkgconfig pkg-config --cflags --libs byteps
 """
 
 
@@ -57,7 +65,8 @@ def make(wheel: Path, folder: Path) -> Path:
             add(archive, f"{top}/README", text.encode(), 0o644)
             add(archive, f"{top}/LICENSE", (ROOT / "LICENSE").read_bytes(), 0o644)
             for name in members(names):
-                add(archive, f"{top}/lib/{name}", source.read(name), 0o755)
+                is_code = name.startswith("byteps/bin/") or ".so" in name
+                add(archive, f"{top}/lib/{name}", source.read(name), 0o755 if is_code else 0o644)
             for program in PROGRAMS:
                 link = tarfile.TarInfo(f"{top}/bin/{program}")
                 link.type, link.linkname = tarfile.SYMTYPE, f"../lib/byteps/bin/{program}"

@@ -19,8 +19,8 @@
  * byteps_release.
  *
  * Errors. Functions return a byteps_code. If `error` is not null, they also write, even on success,
- * the code and a text that says what happened, where, and what to do next. docs/errors.md lists the
- * codes. A null pointer where none is allowed, and a closed session, are errors and never a crash.
+ * the code and a text that says what happened, where, and what to do next; `bps docs errors` lists
+ * the codes. A null pointer where none is allowed, and a closed session, are errors, never a crash.
  *
  * Fork. A session belongs to the process that opened it. In a copy made by fork its functions
  * return BYTEPS_INVALID_ARGUMENT at once (byteps_poll: BYTEPS_UNKNOWN), byteps_release and
@@ -220,9 +220,9 @@ typedef struct byteps_result {
   int64_t ended_ns;
 } byteps_result;
 
-/* Joins the job that the environment (docs/environment.md) and `settings` describe. `settings` are
- * "option=value" texts that win over the environment. Blocks until all processes have joined, at
- * most for the option start_timeout_s; names the missing processes on stderr while it waits. */
+/* Joins the job that the environment (`bps docs environment`) and `settings` describe. `settings`
+ * are "option=value" texts that win over the environment. Blocks until all processes have joined,
+ * at most for the option start_timeout_s; names the missing processes on stderr while it waits. */
 BYTEPS_API byteps_code byteps_open(const char* const* settings, size_t count,
                                    byteps_session** session, byteps_error* error);
 

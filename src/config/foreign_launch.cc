@@ -46,8 +46,8 @@ std::optional<std::string> WhyNotAlone(const Environment& environment) {
         "process would train alone without noticing. On one machine, start the "
         "program with 'bps run -np {} python PROGRAM' instead; on several, give each process "
         "DMLC_NUM_WORKER, DMLC_WORKER_ID, DMLC_NUM_SERVER, DMLC_PS_ROOT_URI and "
-        "DMLC_PS_ROOT_PORT, and start servers and the scheduler (docs/running.md). If this process "
-        "is to train alone, set DMLC_NUM_WORKER=1",
+        "DMLC_PS_ROOT_PORT, and start servers and the scheduler ('bps docs running'). If this "
+        "process is to train alone, set DMLC_NUM_WORKER=1",
         launcher.name, size, launcher.size, size, size);
   }
   return std::nullopt;

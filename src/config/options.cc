@@ -44,7 +44,7 @@ Status UnknownSetting(std::string_view name) {
     known.push_back(row.name);
   }
   return Status(StatusCode::kInvalidArgument,
-                fmt::format("there is no option '{}'{} (docs/environment.md lists all)", name,
+                fmt::format("there is no option '{}'{} ('bps docs environment' lists all)", name,
                             DidYouMean(name, known)));
 }
 

@@ -149,7 +149,7 @@ ensure_venv() {
 
 # Everything that ends up in the wheel; of an unpacked archive, which has no git, all that is there.
 wheel_sources() {
-  local places=(pyproject.toml CMakeLists.txt cmake include src apps python)
+  local places=(pyproject.toml CMakeLists.txt cmake include src apps python docs)
   if [[ -e .git ]]; then
     git ls-files -co --exclude-standard -- "${places[@]}"
   else

@@ -80,3 +80,15 @@ def test_stale_page_is_found_with_what_writes_it(make_repo, monkeypatch) -> None
     assert "`make options`" in finding.text
     (root / "docs/options.md").write_text("new\n")
     assert list(check_docs.check_generated(root)) == []
+
+
+def test_a_text_that_names_a_file_a_user_does_not_have_is_found() -> None:
+    python = '"""docs/running.md"""\nsay(f"{x}: docs/running.md")  # docs/tuning.md\n'
+    (finding,) = check_docs.check_texts("python/byteps/a.py", python, {"running"})
+    assert (finding.line, "say 'bps docs running'" in finding.text) == (2, True)
+    cpp = '// docs/running.md "docs/tuning.md"\nSay("a \\"b\\" (docs/running.md)");\n'
+    (finding,) = check_docs.check_texts("src/a.cc", cpp, {"running"})
+    assert (finding.line, "say 'bps docs running'" in finding.text) == (2, True)
+    named = "say(\"'bps docs running', bps docs walking\")\n"
+    (finding,) = check_docs.check_texts("python/byteps/a.py", named, {"running"})
+    assert "there is no docs/walking.md" in finding.text

@@ -66,7 +66,7 @@ def test_a_virtual_environment_without_a_whole_pip_is_made_again(tmp_path: Path)
     assert len(made()) == 2
 
 
-SOURCES = ("pyproject.toml", "CMakeLists.txt", "cmake/a", "include/a", "src/a", "apps/a")
+SOURCES = ("pyproject.toml", "CMakeLists.txt", "cmake/a", "include/a", "src/a", "apps/a", "docs/a")
 
 
 @pytest.mark.parametrize("with_git", [False, True])

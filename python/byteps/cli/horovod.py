@@ -63,7 +63,7 @@ _VALUE |= dict.fromkeys(
     _TUNED,
 )
 _VALUE |= dict.fromkeys(("--mpi-args", "--binding-args", "--num-nccl-streams"), _OWN_NETWORK)
-_VALUE["--thread-affinity"] = "--numa binds workers to cores (docs/tuning.md)"
+_VALUE["--thread-affinity"] = "--numa binds workers to cores (bps docs tuning)"
 _REFUSED = dict.fromkeys(
     (
         "--max-np",
@@ -75,7 +75,7 @@ _REFUSED = dict.fromkeys(
     ),
     _ELASTIC,
 )
-_REFUSED |= {"--config-file": "write its settings as flags or variables (docs/migrating.md)"}
+_REFUSED |= {"--config-file": "write its settings as flags or variables (bps docs migrating)"}
 
 FLAGS = {
     "--start-timeout": Flag(variable="BYTEPS_START_TIMEOUT"),

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from byteps.__version__ import __version__
+from byteps.cli import build_flags, pages
 from byteps.cli import run_options as options
 from byteps.cli.doctor import command as doctor_command
 from byteps.cli.horovod import translate
@@ -19,7 +20,7 @@ from byteps.cli.lost_processes import RESTARTS_DEFAULT
 from byteps.cli.output import open_standard_descriptors
 from byteps.cli.top import top as show_top
 from byteps.common import environment
-from byteps.common.errors import BytepsError
+from byteps.common.errors import BytepsError, InvalidArgumentError
 from byteps.common.job.executables import exec_program
 from byteps.common.timeline.timeline_merge import merge
 
@@ -149,6 +150,46 @@ def timeline(
             "BYTEPS_TIMELINE has written, one for each rank and each server."
         ) from None
     typer.echo(f"{output}: {len(merged)} events of {len(whole)} files; open it in ui.perfetto.dev")
+
+
+@app.command()
+def docs(
+    page: Annotated[
+        str | None, typer.Argument(metavar="[PAGE]", help="Without it, the names of all pages.")
+    ] = None,
+) -> None:
+    """Print a page of the documentation: bps docs running."""
+    if page is not None:
+        typer.echo(pages.page(page), nl=False)
+        return
+    for name, title in pages.names().items():
+        typer.echo(f"{name:<21}{title}")
+
+
+@app.command()
+def config(
+    includes: Annotated[bool, typer.Option("--includes", help="Flag for the headers.")] = False,
+    libs: Annotated[bool, typer.Option("--libs", help="Flags for the library.")] = False,
+    cmakedir: Annotated[
+        bool, typer.Option("--cmakedir", help="Folder for CMake: -Dbyteps_DIR=...")
+    ] = False,
+    pkgconfigdir: Annotated[
+        bool, typer.Option("--pkgconfigdir", help="Folder for PKG_CONFIG_PATH.")
+    ] = False,
+) -> None:
+    """Print what a compiler needs for programs in C and C++: `bps config --includes --libs`."""
+    chosen = {
+        build_flags.includes: includes,
+        build_flags.libs: libs,
+        build_flags.cmake_folder: cmakedir,
+        build_flags.pkg_config_folder: pkgconfigdir,
+    }
+    words = [value() for value, wanted in chosen.items() if wanted]
+    if not words:
+        raise InvalidArgumentError(
+            "Say what to print: --includes, --libs, --cmakedir or --pkgconfigdir."
+        )
+    typer.echo(" ".join(words))
 
 
 _PASS_ALL = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}

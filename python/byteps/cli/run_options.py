@@ -269,7 +269,7 @@ class RunOptions:
             raise InvalidArgumentError(
                 "--min-np works on one machine only: a job that bps run starts on several hosts "
                 "ends when it loses a worker. Start it with bpslaunch and BYTEPS_MIN_WORKERS "
-                "(docs/running.md)."
+                "(bps docs running)."
             )
         options = RemoteOptions(
             servers=self.servers,

@@ -186,7 +186,7 @@ def _check_one_device(ctx: Any) -> None:
         raise InvalidArgumentError(
             f"an exchange inside jit needs a program for one device; this one is for {count}. Sum "
             "over the devices of this process in one jit (jax.lax.psum in shard_map), exchange its "
-            "result outside jit, and use that in another jit. docs/jax.md has an example."
+            "result outside jit, and use that in another jit. `bps docs jax` has an example."
         )
 
 

@@ -447,7 +447,7 @@ def test_variables_of_horovod_are_named_once(core, monkeypatch, caplog, rank) ->
         default.shutdown()
     assert len(caplog.messages) == (1 if rank == 0 else 0)
     for message in caplog.messages:
-        assert "here: HOROVOD_CYCLE_TIME, HOROVOD_FUSION_THRESHOLD. docs/migrating.md" in message
+        assert "here: HOROVOD_CYCLE_TIME, HOROVOD_FUSION_THRESHOLD. 'bps docs migrating'" in message
 
 
 def test_a_text_that_is_too_long_is_told_from_others(core) -> None:

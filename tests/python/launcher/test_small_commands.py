@@ -8,6 +8,7 @@ import os
 import pytest
 from processes import command_line, finish, launch
 
+from byteps.cli import pages
 from byteps.cli.children import ProcessSpec, why_not_started
 from byteps.cli.main import main
 from byteps.cli.outcome import Outcome
@@ -75,3 +76,17 @@ def test_a_file_for_output_that_is_full_ends_no_job(tmp_path) -> None:
     assert "[worker 0] one\n" in out
     assert (tmp_path / "worker-1.log").read_text() == "one\ntwo\n"
     assert err.count("worker-0.log: No space left on device; the job goes on") == 1
+
+
+def test_the_pages_are_printed_by_name(capsys, monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(pages, "_FOLDER", tmp_path)
+    assert ended("docs", "running") == 1
+    assert "has no pages" in capsys.readouterr().err
+    (tmp_path / "running.md").write_text("# Start a job\n\ntext\n")
+    assert ended("docs") == 0
+    assert capsys.readouterr().out == "running              Start a job\n"
+    for name in ("running", "running.md", "docs/running.md"):
+        assert ended("docs", name) == 0
+        assert capsys.readouterr().out == "# Start a job\n\ntext\n"
+    assert ended("docs", "walking") == 1
+    assert "There is no page 'walking'. 'bps docs' lists the pages." in capsys.readouterr().err

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 import torch_jobs
@@ -25,6 +26,9 @@ import json
 from byteps.common.job.executables import PROGRAM_BY_ROLE, find_program
 print(json.dumps([str(find_program(role)) for role in PROGRAM_BY_ROLE]))
 """
+
+
+PAGES = "import json; from byteps.cli import pages; print(json.dumps(list(pages.names())))"
 
 
 def answer(script: str) -> list[str]:
@@ -66,3 +70,8 @@ def test_the_programs_use_the_same_library() -> None:
         assert "libbyteps.so => " in listing, listing
         assert "not found" not in listing, listing
         assert "libpython" not in listing, listing
+
+
+def test_every_page_travels_with_the_package() -> None:
+    pages = {path.stem for path in (Path(__file__).resolve().parents[3] / "docs").glob("*.md")}
+    assert set(answer(PAGES)) == pages - {"README"}

@@ -12,5 +12,5 @@ def missing(module: str, name: str) -> AttributeError:
     return AttributeError(
         f"{module} has no {name}: no worker can join a running job. If the job shall go on after "
         "it has lost workers, start it with `bps run --min-np` and save checkpoints; "
-        "docs/migrating.md says more."
+        "`bps docs migrating` says more."
     )

@@ -73,7 +73,7 @@ def refused(launcher: Launcher, size: int, why: str) -> RefusedError:
     """Return the error of one of several processes that cannot be a job."""
     return RefusedError(
         f"{launcher.name} has started {size} processes ({launcher.size}={size}), but {why}. "
-        "docs/running.md says how each launcher starts a job; on one machine, 'bps run "
+        "'bps docs running' says how each launcher starts a job; on one machine, 'bps run "
         f"-np {size} python PROGRAM' does it. If this process is to train alone, set "
         "DMLC_NUM_WORKER=1."
     )

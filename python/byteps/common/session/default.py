@@ -142,7 +142,7 @@ def _warn_of_variables(session: Session) -> None:
     names = environment.of_horovod() if session.rank == 0 and session.number == 1 else []
     if names:
         _LOG.warning(
-            "variables of Horovod have no effect here: %s. docs/migrating.md says what to set "
+            "variables of Horovod have no effect here: %s. 'bps docs migrating' says what to set "
             "instead.",
             ", ".join(names),
         )

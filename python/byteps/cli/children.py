@@ -15,13 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from byteps.cli.confirmations import Confirmations
-from byteps.cli.last_error import LastError, LastWord
+from byteps.cli.last_error import LastError, LastWord, ServiceError, is_of_a_loss
 from byteps.cli.lost_processes import describe_status
 from byteps.cli.output import Output, Outputs, prefix, use_colour
 
 # Names the descriptor on which the scheduler reads a line for every process of the job whose end
 # the launcher has seen: "exited PID", of a worker "exited PID worker RANK".
 NOTICES_VARIABLE = "BYTEPS_EXIT_NOTICES"
+_TALKATIVE = ("trace", "debug", "info")
 _SSH_FAILED = 255  # the exit code of ssh itself
 _FIRST_LINE_BYTES = 256  # of a script; a program for another kind of machine has zeros there
 
@@ -102,6 +103,7 @@ class Child:
             outputs.forward_bytes(err.fileno(), outputs.err, taken_out)
             return
         note = self.last_error.note
+        hides = is_of_a_loss if not self.spec.is_worker and not is_talkative() else None
         for stream, target, watch, filtered in (
             (out, outputs.out, None, None),
             (err, outputs.err, note, taken_out),
@@ -112,7 +114,7 @@ class Child:
                 named = self.spec.task is None
                 line_prefix = prefix(self.spec.label, self.place, coloured) if named else b""
                 outputs.forward(
-                    stream.fileno(), target, line_prefix, watch, copy, has_input, filtered
+                    stream.fileno(), target, line_prefix, watch, copy, has_input, filtered, hides
                 )
 
     @property
@@ -153,6 +155,11 @@ class Child:
         assert info is not None
         self.status = info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
         os.close(self.descriptor)
+
+
+def is_talkative() -> bool:
+    """Return whether the user wants to read what services say of the end of the job."""
+    return os.environ.get("BYTEPS_LOG_LEVEL", "").strip().lower() in _TALKATIVE
 
 
 def why_not_started(spec: ProcessSpec, error: OSError) -> str:
@@ -215,6 +222,8 @@ def start_child(
         for descriptor in inherited:
             os.close(descriptor)
     child = Child(spec, place, process, os.pidfd_open(process.pid), time.monotonic())
+    if not spec.is_worker:
+        child.last_error = ServiceError()
     if spec.task is not None and process.stdin is not None:
         child.last_error = LastWord()
         child.words = Output(process.stdin.fileno())

@@ -13,8 +13,11 @@ _OWN = b"byteps.common.errors."
 # made.
 _HEARD = re.compile(
     rb"^(?:byteps\.common\.errors\.|RuntimeError: .*: )"
-    rb"(?:PeerLost|Evicted|Unavailable|Shutdown)Error\b"
+    rb"(?:(?:PeerLost|Evicted|Unavailable|Shutdown)Error\b|\w+: worker \d+ [^:]*was lost: )"
 )
+# What a server and the scheduler say at their end.
+_SERVICE = re.compile(rb"^bps-(?:server|scheduler): (.*)")
+_LOSS_ENDS_JOB = re.compile(rb"^(?:\[[^]]* [EF] \w[^]]*\] the job is over|bps-\w+): .* was lost: ")
 # An error of the job inside a program of TensorFlow or JAX, which raises an exception of its own.
 # TensorFlow's says it some lines after its name.
 _INSIDE = re.compile(rb"byteps error \d+: .*")
@@ -54,6 +57,24 @@ class LastError:
         """Whether it tells of the end of another process."""
         inside = self._inside or self._line
         return bool(_HEARD.match(self._line) or _HEARD_INSIDE.search(inside))
+
+
+class ServiceError(LastError):
+    """What a server or the scheduler says at its end."""
+
+    def note(self, line: bytes) -> None:
+        """Look at a line of standard error."""
+        found = _SERVICE.match(line)
+        if found is not None:
+            self._line = found[1]
+
+
+def is_of_a_loss(line: bytes) -> bool:
+    """Return whether a service says that the job ends because a process was lost.
+
+    The launcher has seen the end of this process, and tells it with its reason.
+    """
+    return _LOSS_ENDS_JOB.match(line) is not None
 
 
 class LastWord(LastError):

@@ -214,10 +214,12 @@ class LineForwarder(Forwarder):
         has_input: bool = False,
         relays: bool = False,
         taken_out: Callable[[bytes], bytes] | None = None,
+        hides: Callable[[bytes], bool] | None = None,
     ) -> None:
         """`watch` gets every line, `copy` every byte. A process that `has_input` asks questions.
 
-        `relays`: the output leads to the terminal of another launcher.
+        `relays`: the output leads to the terminal of another launcher. `hides` says of a whole line
+        whether it is not written.
         """
         super().__init__(source, target, taken_out)
         self._prefix = line_prefix
@@ -225,6 +227,7 @@ class LineForwarder(Forwarder):
         self._copy = copy
         self._has_input = has_input
         self._relays = relays
+        self._hides = hides
         self._in_place = relays or os.isatty(target.descriptor)
         self._rest = b""
         self._begun = b""  # the part of the rest that was shown
@@ -306,6 +309,8 @@ class LineForwarder(Forwarder):
         if self._watch is not None:
             for line in lines:
                 self._watch(line)
+        if self._hides is not None:
+            lines = [line for line in lines if not self._hides(line)]
         if lines and not self.is_muted:
             text = b"".join(self._prefix + line + b"\n" for line in lines)
             continues = self.target.open_line == (self, False) and lines[0].startswith(self._begun)
@@ -381,11 +386,12 @@ class Outputs:
         copy: Output | None = None,
         has_input: bool = False,
         taken_out: Callable[[bytes], bytes] | None = None,
+        hides: Callable[[bytes], bool] | None = None,
     ) -> None:
         """Forward the lines of a pipe from now on; the arguments are those of a LineForwarder."""
         self._forwarders.append(
             LineForwarder(
-                source, target, line_prefix, watch, copy, has_input, self._relays, taken_out
+                source, target, line_prefix, watch, copy, has_input, self._relays, taken_out, hides
             )
         )
 

@@ -20,6 +20,7 @@ from byteps.cli.children import (
     Child,
     ExitNotices,
     ProcessSpec,
+    is_talkative,
     start_child,
     why_not_started,
 )
@@ -39,7 +40,6 @@ _AFTER_KILL_LIMIT_S = 5.0
 _LAST_OUTPUT_LIMIT_S = 1.0
 # The longest wait for events: the selector takes no more than 24 days.
 _WAIT_LIMIT_S = 3600.0
-_TALKATIVE = ("trace", "debug", "info")
 _NO_OUTPUT_EXIT_CODE = 128 + signal.SIGPIPE  # as of a program without a launcher
 
 
@@ -383,7 +383,7 @@ class Supervisor:
         self._first_cause.clear()
         self._restarts.clear()
         self._drain_until = None
-        if os.environ.get("BYTEPS_LOG_LEVEL", "").strip().lower() not in _TALKATIVE:
+        if not is_talkative():
             # The user was told why the job ends. What they say of it now is no news, but an alarm.
             for child in self._children:
                 if not child.spec.is_worker:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar, TypeVar
 
 __all__ = [
@@ -164,6 +165,25 @@ _BY_CODE: dict[int, type[BytepsError]] = {
 }
 
 
+# What a rank says that an exception ends, and what stands in front of that at the other ranks.
+GIVES_UP = "an exception ended it: "
+_PASSED_ON = re.compile(rf"^worker \d+ .*?was lost: {GIVES_UP}(\w+): ")
+_MISMATCHES = {kind.__name__: kind for kind in (MismatchError, OutOfStepError, ReplicasDifferError)}
+
+
 def error_from_code(code: int, message: str) -> BytepsError:
-    """Return the exception for a code of the C interface. The native module calls this."""
-    return _BY_CODE.get(code, InternalError)(message)
+    """Return the exception for a code of the C interface. The native module calls this.
+
+    If another rank has ended because ranks disagree, this rank is one of those that disagree. So
+    its exception has the kind of the other one's.
+    """
+    kind = _BY_CODE.get(code, InternalError)
+    passed_on = _PASSED_ON.match(message) if kind is PeerLostError else None
+    if passed_on is not None:
+        kind = _MISMATCHES.get(passed_on[1], kind)
+    return kind(message)
+
+
+def is_passed_on(error: BytepsError) -> bool:
+    """Return whether another rank has ended with this error, and this one has heard of it."""
+    return _PASSED_ON.match(str(error)) is not None

@@ -303,7 +303,8 @@ void LocalEngine::End(const Status& why) {
   if (over_) return;
   DeliverToFront();
   over_ = true;
-  if (!leaves_ && front().open_operations() > 0) log_.Error("the job is over: {}", why.message());
+  // The errors of the operations say it to the user.
+  if (!leaves_) log_.Info("the job is over: {}", why.message());
   beat_.reset();
   // A rank that has not heard the reason will hear that this process has ended.
   if (channel_.Flush()) window_.Leave();

@@ -262,7 +262,8 @@ void WorkerEngine::NotifyIfLeft() {
 void WorkerEngine::End(const Status& why) {
   if (phase_ == Phase::kOver) return;
   bool leaves = leaving_.wants();
-  if (phase_ == Phase::kReady && !leaves) log_.Error("the job is over: {}", why.message());
+  // The errors of the operations say it to the user.
+  if (phase_ == Phase::kReady && !leaves) log_.Info("the job is over: {}", why.message());
   phase_ = Phase::kOver;
   settle_limit_.reset();
   control_.Close();

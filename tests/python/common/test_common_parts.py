@@ -5,14 +5,22 @@ from __future__ import annotations
 import math
 import socket
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from byteps.common import environment, errors
 from byteps.common.errors import (
+    GIVES_UP,
+    BytepsError,
+    DeadlineError,
     InvalidArgumentError,
+    MismatchError,
+    OutOfStepError,
+    PeerLostError,
     RefusedError,
+    error_from_code,
 )
 from byteps.common.gradients import usage
 from byteps.common.gradients.compression import NoneCompressor
@@ -312,16 +320,65 @@ def test_the_reason_of_an_exit_is_one_line_of_bounded_length(monkeypatch) -> Non
     sys.excepthook(ValueError, ValueError("a\n b  c"), None)
     sys.excepthook(ValueError, ValueError(), None)
     sys.excepthook(ValueError, ValueError("x" * 2000), None)
-    assert told[:2] == ["ValueError: a b c", "ValueError"]
-    assert len(told[2]) == exit_reason.LENGTH_MAX
+    assert told[:2] == [f"{GIVES_UP}ValueError: a b c", f"{GIVES_UP}ValueError"]
+    assert len(told[2]) == len(GIVES_UP) + exit_reason.LENGTH_MAX
     graph = "Graph execution error:\n\nDetected at node x\n{{f}} byteps error 2: disagree\n\t [[x]]"
     sys.excepthook(ValueError, ValueError(graph), None)
-    assert told.pop() == "ValueError: byteps error 2: disagree"
+    assert told.pop() == f"{GIVES_UP}ValueError: byteps error 2: disagree"
+    sys.excepthook(MismatchError, MismatchError("other shapes"), None)
+    assert told.pop() == f"{GIVES_UP}MismatchError: other shapes"
+    sys.excepthook(PeerLostError, PeerLostError("worker 1 was lost"), None)
+    wrapped = RuntimeError("PeerLostError: worker 1 was lost")
+    sys.excepthook(RuntimeError, wrapped, None)
     assert reason.was_said
     reason.end()
     reason.end()
     sys.excepthook(ValueError, ValueError("later"), None)
     assert len(told) == 3
+
+
+def _exit_quietly() -> None:
+    with pytest.raises(SystemExit):
+        sys.exit(4)
+
+
+def test_an_exit_with_a_code_is_told_unless_somebody_catches_it() -> None:
+    told: list[str] = []
+    before = sys.exit
+    reason = ExitReason(told.append)
+    reason.begin()
+    try:
+        with pytest.raises(SystemExit) as caught:
+            sys.exit(0)
+        reason.tell_of_exit()
+        with pytest.raises(SystemExit) as caught:
+            sys.exit(3)
+        reason.tell_of_exit()
+        assert told == ["it ended with sys.exit(3)"]
+        assert caught.value.code == 3
+        del caught
+        reason.tell_of_exit()
+        assert len(told) == 1
+        thread = threading.Thread(target=_exit_quietly)
+        thread.start()
+        thread.join()
+        reason.tell_of_exit()
+        assert len(told) == 1
+    finally:
+        reason.end()
+    assert sys.exit is before
+
+
+def test_ranks_that_disagree_hear_the_same_kind_of_error() -> None:
+    def heard(why: str, process: str = " (process 7 on vm)") -> BytepsError:
+        return error_from_code(PeerLostError.code, f"worker 12{process} was lost: {why}")
+
+    assert type(heard(f"{GIVES_UP}MismatchError: x")) is MismatchError
+    assert type(heard(f"{GIVES_UP}OutOfStepError: x", "")) is OutOfStepError
+    assert type(heard(f"{GIVES_UP}ValueError: x")) is PeerLostError
+    assert type(heard("its process has ended")) is PeerLostError
+    other = error_from_code(DeadlineError.code, f"worker 1 was lost: {GIVES_UP}MismatchError: x")
+    assert type(other) is DeadlineError
 
 
 def test_a_hook_that_was_set_later_stays(monkeypatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -35,6 +36,42 @@ def test_an_error_that_nobody_catches_shows_the_users_frames_only(environment) -
         assert all(rank_program("ends") in line for line in frames), err
         assert trace[-1].startswith("byteps.common.errors.MismatchError: "), err
     assert err.count("MismatchError: ") == 3  # of each worker, and in the launcher's last line
+
+
+@pytest.mark.parametrize("servers", [0, 1])
+def test_each_rank_of_a_group_that_disagrees_hears_of_it(environment, servers) -> None:
+    code, _, err = finish(job(environment, "ends", 3, servers, arguments=("group",)))
+    assert code == 1
+    for rank in range(3):
+        of_rank = [line for line in err.splitlines() if line.startswith(f"[worker {rank}] ")]
+        errors = [line for line in of_rank if "byteps.common.errors." in line]
+        assert len(errors) == 1, err
+        assert "byteps.common.errors.MismatchError: " in errors[0], err
+        assert "all_reduce SUM float32 [1] on rank 0" in errors[0], err
+    assert "different numbers of batches" not in err
+    assert "[scheduler]" not in err, "the launcher says it"
+    assert "[server" not in err
+    # On a busy machine the workers take so long to end that the launcher names the scheduler first.
+    assert re.search(r"ended with exit code 1 \(.*MismatchError", err.splitlines()[-1]), err
+
+
+@pytest.mark.parametrize("servers", [0, 1])
+def test_the_others_hear_with_which_code_a_rank_has_ended(environment, servers) -> None:
+    cold = job_runs.COLD_PYTHON  # its exit code is that of the program
+    code, _, err = finish(job(environment, "ends", 3, servers, arguments=("exit",), python=cold))
+    assert code == 9
+    for rank in (0, 2):
+        of_rank = [line for line in err.splitlines() if line.startswith(f"[worker {rank}] ")]
+        assert "PeerLostError: worker 1 " in of_rank[-1], err
+        assert "was lost: it ended with sys.exit(9); " in of_rank[-1], err
+    assert err.splitlines()[-1] == "[bps] worker 1 ended with exit code 9; ending the job"
+
+
+def test_an_exit_that_is_caught_is_no_loss(environment) -> None:
+    code, out, err = finish(job(environment, "ends", 3, 1, arguments=("caught",)))
+    assert code == 0, err
+    assert out.count("members: ") == 2
+    assert "lost" not in err
 
 
 def test_an_end_without_join_hints_at_it(environment) -> None:

@@ -16,6 +16,14 @@ _LIBRARIES = ("/site-packages/", "/dist-packages/")
 # then lists the frames of the thread that it was raised on.
 _OURS = re.compile(rf"(?:^|: )(?:{'|'.join(errors.__all__)}): ")
 _STACK = "\n\nAt:\n"
+# Errors that a rank gets because another process has ended, or because it has left itself.
+_HEARD = (
+    errors.PeerLostError,
+    errors.EvictedError,
+    errors.UnavailableError,
+    errors.ShutdownError,
+)
+_HEARD_TEXT = re.compile(rf"(?:^|: )(?:{'|'.join(kind.__name__ for kind in _HEARD)}): ")
 
 
 def is_of_the_job(error: BaseException) -> bool:
@@ -23,6 +31,13 @@ def is_of_the_job(error: BaseException) -> bool:
     if isinstance(error, BytepsError):
         return True
     return isinstance(error, RuntimeError) and _OURS.search(str(error)) is not None
+
+
+def is_heard(error: BaseException) -> bool:
+    """Return whether an error of the job is no news to the other ranks."""
+    if isinstance(error, BytepsError):
+        return isinstance(error, _HEARD) or errors.is_passed_on(error)
+    return _HEARD_TEXT.search(str(error)) is not None
 
 
 def shown(error: BaseException) -> BaseException:

@@ -23,10 +23,10 @@ _LOG = logging.getLogger("byteps")
 
 
 def _give_up(why: str) -> None:
-    """Tell the others that an exception ends this process, which would leave them waiting."""
+    """Tell the others why this process ends, which would leave them waiting."""
     session = _process.session
     if session is not None:
-        session.give_up(f"an exception ended it: {why}")
+        session.give_up(why)
 
 
 class _Process:
@@ -108,7 +108,7 @@ def init(
 
 def _open() -> None:
     atexit.unregister(_leave_for_good)
-    atexit.register(_leave_for_good)  # before `shutdown` is: so it runs after it
+    atexit.register(_leave_for_good)  # before `_leave_at_exit` is: so it runs after it
     try:
         environment.take_horovods()
         _process.services.begin()
@@ -117,7 +117,7 @@ def _open() -> None:
         _process.sessions += 1
         _process.process_sets = ProcessSets(_process.session)
         _process.left = None
-        atexit.register(shutdown)
+        atexit.register(_leave_at_exit)
         _process.exit_reason.begin()
         _record_as_asked(_process.session)
         _warn_of_variables(_process.session)
@@ -180,13 +180,18 @@ def shutdown() -> None:
 def _close() -> None:
     session, _process.session = _process.session, None
     process_sets, _process.process_sets = _process.process_sets, None
-    atexit.unregister(shutdown)
+    atexit.unregister(_leave_at_exit)
     _process.exit_reason.end()
     if process_sets is not None:
         process_sets.clear()
     if session is not None:
         session.shutdown()
         _process.left = session
+
+
+def _leave_at_exit() -> None:
+    _process.exit_reason.tell_of_exit()
+    shutdown()
 
 
 def _leave_for_good() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
 import torch
 import torch.distributed as dist
@@ -20,6 +21,31 @@ def step_for_ever() -> None:
 
 def disagree() -> None:
     bps.allreduce(torch.ones(bps.rank() + 1), name="shapes")
+
+
+def disagree_in_a_group() -> None:
+    """Torch's own interface, in which the rank that finds the difference first leaves first."""
+    dist.init_process_group("byteps")
+    dist.all_reduce(torch.ones(dist.get_rank() + 1))
+
+
+def exit_with_a_code() -> None:
+    """Rank 1 ends with an exit code of its own while the others wait for it."""
+    bps.allreduce(torch.ones(2), name="first")
+    if bps.rank() == 1:
+        sys.exit(9)
+    bps.allreduce(torch.ones(2), name="second")
+
+
+def catch_an_exit() -> None:
+    """Rank 1 catches a sys.exit, and then ends in order before the others do."""
+    if bps.rank() == 1:
+        try:
+            sys.exit(9)
+        except SystemExit:
+            return
+    time.sleep(1)
+    print("members:", bps.members())
 
 
 def end_without_join() -> None:
@@ -45,6 +71,9 @@ if __name__ == "__main__":
     ways = {
         "step": step_for_ever,
         "disagree": disagree,
+        "group": disagree_in_a_group,
+        "exit": exit_with_a_code,
+        "caught": catch_an_exit,
         "uneven": end_without_join,
         "ddp": raise_in_ddp,
     }

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -89,6 +90,42 @@ TEST(SessionTest, AssignmentLeavesTheOldJob) {
   session = Session({second.Setting()});
   EXPECT_EQ(first.closes, 1);
   EXPECT_EQ(second.closes, 0);
+}
+
+TEST(SessionTest, AnExceptionThatDestroysItIsNoOrderlyEnd) {
+  FakeJob job;
+  auto fail = [&] {
+    Session session({job.Setting()});
+    Session moved = std::move(session);
+    throw std::runtime_error("bad data");
+  };
+  EXPECT_THROW(fail(), std::runtime_error);
+  EXPECT_THAT(job.reasons, ElementsAre("a C++ exception ended its session"));
+  EXPECT_EQ(job.shutdowns, 1);
+}
+
+TEST(SessionTest, AnOrderlyEndWhileAnotherExceptionIsOnItsWayIsNone) {
+  FakeJob job;
+  struct Cleanup {
+    ~Cleanup() { Session session({job.Setting()}); }
+    FakeJob& job;
+  };
+  auto fail = [&] {
+    Cleanup cleanup{job};
+    throw std::runtime_error("of somebody else");
+  };
+  EXPECT_THROW(fail(), std::runtime_error);
+  EXPECT_THAT(job.reasons, IsEmpty());
+  EXPECT_EQ(job.shutdowns, 1);
+}
+
+TEST(SessionTest, GivesTheReasonOfItsUser) {
+  FakeJob job;
+  Session session({job.Setting()});
+  session.GiveUp("no data in shard 7");
+  EXPECT_THAT(job.reasons, ElementsAre("no data in shard 7"));
+  session.Shutdown();
+  EXPECT_EQ(CodeOf([&] { session.GiveUp("too late"); }), BYTEPS_SHUTDOWN);
 }
 
 TEST(SessionTest, ErrorsAreExceptionsWithACode) {

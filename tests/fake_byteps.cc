@@ -185,7 +185,11 @@ byteps_code byteps_members(byteps_session*, int32_t* ranks, size_t capacity, siz
   return GiveRanks({0, 2, 3, 4, 5}, ranks, capacity, count);
 }
 
-byteps_code byteps_give_up(byteps_session*, const char*, byteps_error*) { return BYTEPS_OK; }
+byteps_code byteps_give_up(byteps_session* session, const char* why, byteps_error* error) {
+  if (session->job->shutdowns > 0) return Fail(error, BYTEPS_SHUTDOWN, "the session was shut down");
+  session->job->reasons.emplace_back(why);
+  return BYTEPS_OK;
+}
 
 byteps_code byteps_add_process_set(byteps_session*, const int32_t*, size_t count, int32_t number,
                                    byteps_error* error) {

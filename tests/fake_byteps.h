@@ -43,6 +43,7 @@ struct FakeJob {
   std::vector<std::string> settings;
   std::vector<std::string> declared;
   std::map<byteps_handle, FakeOperation> operations;
+  std::vector<std::string> reasons;  // given to byteps_give_up
   int shutdowns = 0;
   int closes = 0;
 };

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <ranges>
@@ -247,8 +248,15 @@ class Session {
     }
     return *this;
   }
-  // Leaves the job as Shutdown does, and says nothing about errors.
-  ~Session() { Leave(); }
+  // Leaves the job as Shutdown does, and says nothing about errors. If an exception destroys the
+  // session, the job loses this process, as after GiveUp: the others hear that it ended so. For the
+  // text of the exception, catch it while the session lives, and call GiveUp.
+  ~Session() {
+    if (session_ != nullptr && std::uncaught_exceptions() > exceptions_) {
+      byteps_give_up(session_.get(), "a C++ exception ended its session", nullptr);
+    }
+    Leave();
+  }
 
   int Rank() const { return byteps_rank(session_.get()); }
   int Size() const { return byteps_size(session_.get()); }
@@ -279,6 +287,14 @@ class Session {
   // be called again.
   void Shutdown() {
     internal::Check([&](byteps_error* error) { return byteps_shutdown(session_.get(), error); });
+  }
+
+  // Tells the job that this process cannot go on. `why` is the reason, for people; 1024 bytes of it
+  // count. The job loses the process: operations of other ranks that need it fail with this text.
+  // Does not block; the end of the session should follow.
+  void GiveUp(const std::string& why) {
+    internal::Check(
+        [&](byteps_error* error) { return byteps_give_up(session_.get(), why.c_str(), error); });
   }
 
   // Gives `name` its place in the order of urgency before its first use.
@@ -393,6 +409,8 @@ class Session {
   // Shared with the handles: the session's memory must outlive them, in whatever order the user's
   // objects go.
   std::shared_ptr<byteps_session> session_;
+  // Counts the exceptions that were on their way when the session began.
+  int exceptions_ = std::uncaught_exceptions();
 };
 
 // Runs a server or the coordinator in this process ("role=server"). Blocks until the job is over;

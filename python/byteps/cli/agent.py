@@ -22,6 +22,7 @@ from byteps.cli.local_job import say_threads, service, share_cores
 from byteps.cli.lost_processes import LossPolicy
 from byteps.cli.output import open_standard_descriptors
 from byteps.cli.output_files import OutputFiles
+from byteps.cli.ports import take_for_servers
 from byteps.cli.supervisor import Supervisor
 from byteps.common.errors import BytepsError, RefusedError, UnavailableError
 
@@ -53,12 +54,15 @@ def specs(task: Mapping[str, Any], environment: Mapping[str, str]) -> list[Proce
     workers = sum(one["role"] == "worker" for one in task["processes"])
     if workers:
         share_cores(shared, workers)
+    ports = iter(task.get("server_ports") or ())
     found = []
     for one in task["processes"]:
         own = {**shared, **one["environment"], "DMLC_ROLE": one["role"]}
         if one["role"] == "worker":
             found.append(ProcessSpec(one["label"], task["command"], own, rank=one["rank"]))
         else:
+            if one["role"] == "server" and (port := next(ports, None)) is not None:
+                own["DMLC_PORT"] = str(port)
             found.append(service(one["role"], one["label"], own))
     return bound(found, shared) if workers else found
 
@@ -122,6 +126,10 @@ def _run() -> int:
             f"the working directory of bps run, {task['folder']}, is not on this host: "
             f"{error.strerror}."
         ) from error
+    servers = [one["environment"] for one in task["processes"] if one["role"] == "server"]
+    if task["server_ports"] is not None and servers:
+        first = int(servers[0]["DMLC_RANK"])
+        task["server_ports"] = take_for_servers(task["server_ports"], len(servers), first)
     # Without rank 0 here nobody reads it.
     read_end, input_end = os.pipe() if task["input"] is not None else (None, None)
     supervisor = Supervisor(

@@ -19,6 +19,7 @@ from byteps.cli.children import ProcessSpec
 from byteps.cli.confirmations import Confirmations
 from byteps.cli.hosts import Host
 from byteps.cli.local_job import NOT_INHERITED, waiting_style
+from byteps.cli.ports import JobPorts, job_ports
 from byteps.common.errors import UnavailableError
 from byteps.common.job.cluster import port_of, servers_needed
 from byteps.common.job.launch_environment import LOOPBACK, source_towards
@@ -66,6 +67,7 @@ class RemoteOptions:
     prefixed: bool = True
     output_dir: str | None = None
     ssh: Sequence[str] = ("ssh",)
+    ports: range | None = None
 
 
 def carried_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -90,6 +92,10 @@ class Part:
     def label(self) -> str:
         """Return how the user is told of it."""
         return f"host {self.host}" if self.role == "worker" else f"the servers of host {self.host}"
+
+    def count(self, role: str) -> int:
+        """Return how many processes of a role it has."""
+        return sum(one["role"] == role for one in self.processes)
 
 
 def _process(
@@ -140,10 +146,15 @@ def layout_of(hosts: Sequence[Host]) -> Layout:
     return Layout(tuple(host.slots for host in hosts))
 
 
-def job_variables(hosts: Sequence[Host], servers: int, root: str) -> dict[str, str]:
+def job_variables(
+    hosts: Sequence[Host], servers: int, root: str, ports: JobPorts
+) -> dict[str, str]:
     """Return the variables that describe the job, the same on all hosts."""
-    port = port_of(secrets.randbits(32))
+    port = ports.scheduler or port_of(secrets.randbits(32))
     job_id = torch_variables.new_job_id(avoid=port)
+    meeting = torch_variables.meeting(os.environ, root, job_id)
+    if ports.torch is not None:
+        meeting["MASTER_PORT"] = str(ports.torch)
     return {
         **layout_of(hosts).variables(),
         "DMLC_NUM_SERVER": str(servers),
@@ -152,7 +163,7 @@ def job_variables(hosts: Sequence[Host], servers: int, root: str) -> dict[str, s
         "BYTEPS_FORCE_DISTRIBUTED": "1" if servers else "0",
         "BYTEPS_JOB_ID": job_id,
         "BYTEPS_JOB_SECRET": os.environ.get("BYTEPS_JOB_SECRET") or secrets.token_hex(16),
-        **torch_variables.meeting(os.environ, root, job_id),
+        **meeting,
         "PYTHONUNBUFFERED": "1",
     }
 
@@ -215,9 +226,12 @@ def remote_job(
     names = dict.fromkeys(part.host for part in parts)
     local = {name for name in names if Host(name, 1).is_this_machine}
     others = [name for name in names if name not in local]
-    servers = sum(one["role"] == "server" for part in parts for one in part.processes)
+    servers = sum(part.count("server") for part in parts)
     root = root_address(hosts, others, options.ssh) if servers else LOOPBACK
-    carried = {**carried_environment(os.environ), **job_variables(hosts, servers, root)}
+    on_a_host = max((part.count("server") for part in parts), default=0)
+    ports = job_ports(options.ports, os.environ, on_a_host, hosts[0].is_this_machine)
+    variables = job_variables(hosts, servers, root, ports)
+    carried = {**carried_environment(os.environ), **variables}
     specs = []
     for part in parts:
         confirmations = Confirmations() if any(one["rank"] == 0 for one in part.processes) else None
@@ -231,6 +245,7 @@ def remote_job(
             "environment": carried,
             "command": list(command),
             "processes": part.processes,
+            "server_ports": None if ports.of_servers is None else list(ports.of_servers),
             "grace": options.grace_s,
             "restart": options.restarts,
             "prefixed": options.prefixed,

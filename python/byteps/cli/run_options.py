@@ -20,6 +20,7 @@ from byteps.cli.job_input import InputForwarder
 from byteps.cli.local_job import local_job, say_threads
 from byteps.cli.lost_processes import RESTARTS_DEFAULT, LossPolicy
 from byteps.cli.output_files import OutputFiles
+from byteps.cli.ports import read_ports
 from byteps.cli.remote_job import RemoteOptions, remote_job
 from byteps.cli.supervisor import Supervisor
 from byteps.common.environment import TORCH_AS_VARIABLE
@@ -123,6 +124,15 @@ Ssh = Annotated[
         "--ssh", metavar="COMMAND", help="ssh with options of your own, such as 'ssh -F FILE'."
     ),
 ]
+Ports = Annotated[
+    str | None,
+    typer.Option(
+        "--ports",
+        metavar="FIRST-LAST",
+        help="Ports of scheduler, servers and torch.distributed on all hosts, for a firewall. "
+        "Without this option DMLC_PS_ROOT_PORT and DMLC_PORT count, if they are set.",
+    ),
+]
 Grace = Annotated[
     float,
     typer.Option(
@@ -206,6 +216,7 @@ class RunOptions:
     servers: int | None = None
     server_hosts: str | None = None
     ssh: Sequence[str] = ("ssh",)
+    ports: str | None = None
     grace: float = 3.0
     restart: int = RESTARTS_DEFAULT
     output: OutputForm = OutputForm.LINES
@@ -223,9 +234,15 @@ class RunOptions:
                 "--output raw and --output-dir exclude each other: raw output does not pass bps."
             )
         hosts = self._hosts()
+        ports = read_ports(self.ports) if self.ports is not None else None
         if not self.server_hosts and (not hosts or _is_here_alone(hosts)):
+            if ports is not None:
+                raise InvalidArgumentError(
+                    "--ports is for a job on several hosts (--hosts): the processes of one machine "
+                    "meet on its loopback address, where no firewall stands."
+                )
             return self._on_this_machine(hosts[0].slots if hosts else self.num_proc, command)
-        return self._on_hosts(hosts, command)
+        return self._on_hosts(hosts, ports, command)
 
     def described(self, command: Sequence[str]) -> list[ProcessSpec]:
         """Return the processes that the job would have."""
@@ -264,7 +281,9 @@ class RunOptions:
         say_cores(supervisor)
         return supervisor
 
-    def _on_hosts(self, hosts: Sequence[Host], command: Sequence[str]) -> Supervisor:
+    def _on_hosts(
+        self, hosts: Sequence[Host], ports: range | None, command: Sequence[str]
+    ) -> Supervisor:
         if self.min_np:
             raise InvalidArgumentError(
                 "--min-np works on one machine only: a job that bps run starts on several hosts "
@@ -281,6 +300,7 @@ class RunOptions:
             prefixed=self._is_prefixed,
             output_dir=self.output_dir,
             ssh=self.ssh,
+            ports=ports,
         )
         specs = remote_job(hosts, command, options)
         supervisor = Supervisor(specs, self.grace + _AGENT_GRACE_S, self._is_prefixed)

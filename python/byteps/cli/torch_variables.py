@@ -7,9 +7,9 @@ other ranks, and libraries over torch see that there are some.
 from __future__ import annotations
 
 import secrets
-import socket
 from collections.abc import Mapping
 
+from byteps.cli.ports import is_free
 from byteps.common.job.cluster import torch_port
 from byteps.common.job.launch_environment import LOOPBACK
 from byteps.common.job.layout import Layout
@@ -41,19 +41,10 @@ def new_job_id(avoid: int) -> str:
     """
     job_id = secrets.token_hex(8)
     for _ in range(_PORT_TRIES):
-        if torch_port(job_id) != avoid and _is_free(torch_port(job_id)):
+        if torch_port(job_id) != avoid and is_free(torch_port(job_id)):
             break
         job_id = secrets.token_hex(8)
     return job_id
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        try:
-            probe.bind(("", port))
-        except OSError:
-            return False
-        return True
 
 
 def meeting(environment: Mapping[str, str], first_host: str, job_id: str) -> dict[str, str]:

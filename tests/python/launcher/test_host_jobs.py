@@ -20,6 +20,7 @@ from processes import LIMIT_S, TOKEN_VARIABLE, carriers, finish, wait_for_line
 from rank_programs import rank_program
 
 from byteps.__version__ import __version__
+from byteps.cli.ports import free_of
 
 environment = job_runs.environment
 pytestmark = [torch_jobs.needs_torch, pytest.mark.engine("sshd")]
@@ -33,6 +34,12 @@ def server(tmp_path_factory) -> Iterator[ssh_server.SshServer]:
     running = ssh_server.SshServer(tmp_path_factory.mktemp("ssh"))
     yield running
     running.stop()
+
+
+def consecutive_ports(count: int) -> range:
+    """Return so many ports that nobody uses now."""
+    ranges = (range(first, first + count) for first in range(21000, 30000, count))
+    return next(ports for ports in ranges if len(free_of(ports)) == count)
 
 
 def start(environment, server, *arguments: str, **options) -> subprocess.Popen[str]:
@@ -92,6 +99,21 @@ def test_environment_directory_and_arguments_are_carried_over(
     assert out.count(f"a  b {tmp_path} it's | two lines|") == 4
     secrets = {line.rpartition(" ")[2] for line in err.splitlines() if " worker " in line}
     assert len(secrets) == 1, err
+
+
+def test_the_ports_are_those_that_the_user_names(environment, server) -> None:
+    first, *_ = consecutive_ports(5)
+    script = "import byteps.numpy as bps, os; bps.init(); print('torch', os.environ['MASTER_PORT'])"
+    arguments = ["--ports", f"{first}-{first + 4}", sys.executable, "-c", script]
+    loud = {**environment, "BYTEPS_LOG_LEVEL": "info"}
+    code, out, err = finish(start(loud, server, "--hosts", TWO, *arguments))
+    assert code == 0, out + err
+    scheduler = re.findall(r"scheduler\] .* listening on \S+:(\d+)$", err, re.M)
+    servers = re.findall(r"server \d\] .* announcing \S+:(\d+) ", err, re.M)
+    torch = set(re.findall(r"torch (\d+)", out))
+    chosen = [*map(int, scheduler), *map(int, torch), *map(int, servers)]
+    assert len(set(chosen)) == 4, out + err
+    assert all(first <= port < first + 5 for port in chosen), out + err
 
 
 @pytest.mark.parametrize(

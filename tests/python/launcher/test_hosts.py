@@ -9,6 +9,7 @@ import pytest
 
 from byteps.cli import agent, local_job
 from byteps.cli.hosts import Host, fill, read_hostfile, read_hosts
+from byteps.cli.ports import JobPorts
 from byteps.cli.remote_job import (
     RemoteOptions,
     agent_command,
@@ -141,7 +142,7 @@ def test_hosts_may_have_different_numbers_of_workers() -> None:
     assert [one["environment"]["DMLC_WORKER_ID"] for one in rows] == ["0", "1", "1", "2"]
     assert [one["environment"]["BYTEPS_LOCAL_RANK"] for one in rows] == ["0", "0", "1", "0"]
     assert [one["environment"]["BYTEPS_LOCAL_SIZE"] for one in rows] == ["1", "2", "2", "1"]
-    told = job_variables(hosts, 3, "10.0.0.1")
+    told = job_variables(hosts, 3, "10.0.0.1", JobPorts())
     assert (told["DMLC_NUM_WORKER"], told["BYTEPS_LOCAL_SIZES"]) == ("3", "1,2,1")
     assert "BYTEPS_LOCAL_SIZE" not in told, "each worker has its own"
     assert "BYTEPS_LOCAL_SIZES" not in carried_environment({"BYTEPS_LOCAL_SIZES": "2,1"})
@@ -166,7 +167,8 @@ def test_one_host_with_servers_elsewhere_has_them() -> None:
 def test_what_describes_the_job(monkeypatch) -> None:
     monkeypatch.delenv("BYTEPS_JOB_SECRET", raising=False)
     hosts = [Host("a", 3), Host("b", 3)]
-    one, other = job_variables(hosts, 2, "10.0.0.1"), job_variables(hosts, 0, "127.0.0.1")
+    one = job_variables(hosts, 2, "10.0.0.1", JobPorts())
+    other = job_variables(hosts, 0, "127.0.0.1", JobPorts())
     assert one["DMLC_NUM_WORKER"] == "2"
     assert one["BYTEPS_LOCAL_SIZE"] == "3"
     assert (one["DMLC_NUM_SERVER"], one["BYTEPS_FORCE_DISTRIBUTED"]) == ("2", "1")
@@ -176,7 +178,7 @@ def test_what_describes_the_job(monkeypatch) -> None:
         assert one[name] != other[name]
     assert len(one["BYTEPS_JOB_SECRET"]) == 32
     monkeypatch.setenv("BYTEPS_JOB_SECRET", "mine")
-    assert job_variables(hosts, 2, "10.0.0.1")["BYTEPS_JOB_SECRET"] == "mine"
+    assert job_variables(hosts, 2, "10.0.0.1", JobPorts())["BYTEPS_JOB_SECRET"] == "mine"
 
 
 def ssh_that_says(tmp_path, text: str) -> list[str]:

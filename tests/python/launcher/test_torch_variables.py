@@ -14,6 +14,7 @@ from test_foreign_launchers import start
 
 from byteps.cli import local_job, torch_variables
 from byteps.cli.hosts import Host
+from byteps.cli.ports import JobPorts
 from byteps.cli.remote_job import RemoteOptions, job_variables, placed
 from byteps.common.job.cluster import torch_is_told_where, torch_port
 from byteps.common.job.layout import Layout
@@ -87,7 +88,7 @@ def test_workers_of_several_hosts(monkeypatch) -> None:
         ["1", "3", "1", "2", "0"],
         ["2", "3", "0", "1", "1"],
     ]
-    job = job_variables(hosts, 2, "10.0.0.1")
+    job = job_variables(hosts, 2, "10.0.0.1", JobPorts())
     assert job["MASTER_ADDR"] == "10.0.0.1"
     assert job["MASTER_PORT"] == str(torch_port(job["BYTEPS_JOB_ID"])) != job["DMLC_PS_ROOT_PORT"]
 

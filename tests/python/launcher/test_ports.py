@@ -1,0 +1,62 @@
+"""The ports of a job on several hosts."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from byteps.cli.ports import JobPorts, job_ports, read_ports, take_for_servers
+from byteps.common.errors import InvalidArgumentError, UnavailableError
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    with socket.socket() as listener:
+        listener.bind(("", 0))
+        listener.listen()
+        yield listener.getsockname()[1]
+
+
+def test_a_range_of_ports() -> None:
+    assert read_ports("20000-20010") == range(20000, 20011)
+    assert read_ports(" 1-65535 ") == range(1, 65536)
+    for bad in ("", "20000", "20010-20000", "0-5", "1-65536", "a-b", "-5--1"):
+        with pytest.raises(InvalidArgumentError, match="it is FIRST-LAST, such as 20000-20010"):
+            read_ports(bad)
+
+
+def test_who_gets_which_port() -> None:
+    ports = job_ports(range(20000, 20005), {"DMLC_PS_ROOT_PORT": "9000"}, 2, False)
+    assert (ports.scheduler, ports.torch) == (20000, 20001)
+    assert ports.of_servers == [20002, 20003, 20004]
+    words = "--ports 20000-20002 has 3 ports, and the job needs 4 on a host"
+    with pytest.raises(InvalidArgumentError, match=words):
+        job_ports(range(20000, 20003), {}, 2, False)
+
+
+def test_the_variables_count_without_the_flag() -> None:
+    assert job_ports(None, {}, 1, True) == JobPorts()
+    told = {"DMLC_PS_ROOT_PORT": "9000", "DMLC_PORT": "9001"}
+    assert job_ports(None, told, 2, True) == JobPorts(9000, None, range(9001, 9003))
+    for bad in ("x", "-1", "65536"):
+        with pytest.raises(InvalidArgumentError, match=f"DMLC_PORT is '{bad}'"):
+            job_ports(None, {"DMLC_PORT": bad}, 1, True)
+
+
+def test_ports_of_this_machine_that_are_taken_are_left_out(taken) -> None:
+    ports = job_ports(range(taken, taken + 6), {}, 1, True)
+    assert ports.scheduler is not None
+    assert ports.scheduler > taken
+    assert job_ports(range(taken, taken + 6), {}, 1, False).scheduler == taken
+    assert taken not in take_for_servers(range(taken, taken + 6), 1, 0)
+    with pytest.raises(UnavailableError, match=r"0 are free on this host, and the job needs 1"):
+        take_for_servers(range(taken, taken + 1), 1, 3)
+
+
+def test_servers_of_several_hosts_look_for_different_ports_first() -> None:
+    ports = range(27100, 27110)
+    taken = [take_for_servers(ports, 2, first) for first in (0, 2, 11)]
+    assert len({port for pair in taken[:2] for port in pair}) == 4
+    assert all(port in ports for pair in taken for port in pair)

@@ -19,7 +19,13 @@ from byteps.common.session.pending import Handle
 from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
 from byteps.torch.compile_guard import is_compiling
-from byteps.torch.memory import as_bytes, check_one_device, data_type, host_memory
+from byteps.torch.memory import (
+    as_bytes,
+    check_one_device,
+    data_type,
+    host_memory,
+    new_memory,
+)
 from byteps.torch.submit import apply
 from byteps.torch.summing import combined
 
@@ -111,7 +117,7 @@ def received_rows(flight: Flight, like: torch.Tensor) -> torch.Tensor:
     """Return the rows that an allgather or alltoall has brought, in host memory; those of `like`
     have their shape and type."""
     size_bytes, count = flight.rows()
-    received = torch.empty((count, *like.shape[1:]), dtype=like.dtype)
+    received = new_memory((count, *like.shape[1:]), like.dtype)
     flight.copy_rows(received.data_ptr(), size_bytes)
     return received
 

@@ -25,6 +25,7 @@ from byteps.torch.memory import (
     describe_tensors,
     host_memory,
     is_plain,
+    new_memory,
     scaled,
 )
 from byteps.torch.minmax import gradient
@@ -152,7 +153,7 @@ def start_grouped_allreduce(
         if not is_plain(output):
             check_writable(output)
     if outputs is None:
-        outputs = [torch.empty(t.shape, dtype=t.dtype, device=device) for t in tensors]
+        outputs = [new_memory(t.shape, t.dtype, device) for t in tensors]
     call = replace(call, detail=describe_tensors(tensors))
     # Without tensors, too: the others may have some, and must be told.
     places = list(places_by_kind(tensor.dtype for tensor in tensors).values()) or [[]]

@@ -26,6 +26,7 @@ from byteps.torch.memory import (
     data_type,
     describe_tensors,
     host_memory,
+    new_memory,
     scaled,
     type_of_rows,
 )
@@ -133,7 +134,7 @@ def start_scatter(call: Call, tensor: torch.Tensor) -> Handle[torch.Tensor]:
     if call.prescale != 1.0:
         source = scaled(source, call.prescale)
     rows = rows_of(call.process_set.rank(), call.process_set.size(), tensor.shape[0])
-    target = torch.empty((rows, *tensor.shape[1:]), dtype=tensor.dtype)
+    target = new_memory((rows, *tensor.shape[1:]), tensor.dtype)
     device, places = tensor.device, (source.data_ptr(), target.data_ptr())
 
     def finish(_: Flight) -> torch.Tensor:
@@ -254,7 +255,7 @@ class _ScatterPack:
         ]
         packed = torch.nn.utils.rnn.pad_sequence(ranks, batch_first=True)
         self._source = packed if call.prescale == 1.0 else scaled(packed, call.prescale)
-        self._target = torch.empty(packed.shape[1:], dtype=packed.dtype)
+        self._target = new_memory(packed.shape[1:], packed.dtype)
         self._shapes = [share[place].shape for share in shares]
 
     def call(self, call: Call) -> Call:

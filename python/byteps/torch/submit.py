@@ -18,6 +18,7 @@ from byteps.torch.memory import (
     data_type,
     host_memory,
     is_plain,
+    new_memory,
     scaled,
     tell_of_change,
 )
@@ -32,7 +33,7 @@ def exchange(call: Call, tensor: torch.Tensor, output: torch.Tensor | None) -> H
         return _exchange_cut(call, dtype, tensor, output)
     source = host_memory(tensor)
     if output is None:
-        output = torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
+        output = new_memory(tensor.shape, tensor.dtype, tensor.device)
         target = output if output.is_cpu else torch.empty_like(source)
     elif output is tensor:
         target = source  # its own memory, or a copy
@@ -58,7 +59,7 @@ def _exchange_cut(
     if call.prescale != 1.0:
         total = scaled(total, call.prescale)
     if output is None:
-        output = torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
+        output = new_memory(tensor.shape, tensor.dtype, tensor.device)
     elif not is_plain(output):
         check_writable(output)
 

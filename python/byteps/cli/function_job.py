@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from byteps.cli.guard import die_with_launcher
+from byteps.cli.launched_job import launched
 from byteps.common.errors import BytepsError, InvalidArgumentError
 
 FUNCTION_FILE = "function.pickle"
-_AFTER_INTERRUPT_S = 30.0
 
 
 class FunctionError(BytepsError):
@@ -81,27 +78,12 @@ def run(
 
 
 def _run_job(folder: Path, workers: int, servers: int | None) -> int:
-    launcher = [sys.executable, "-m", "byteps.cli", "run", "-np", str(workers)]
-    launcher += ["--servers", str(servers)] if servers else []
+    arguments = ["-np", str(workers), *(["--servers", str(servers)] if servers else [])]
     program = [sys.executable, "-m", "byteps.cli.function_worker", str(folder)]
     # What this process can import, the workers can.
     paths = os.pathsep.join(path for path in sys.path if path)
-    job = subprocess.Popen(
-        [*launcher, *program],
-        env={**os.environ, "PYTHONPATH": paths},
-        start_new_session=True,  # Ctrl-C reaches it once, from here
-        preexec_fn=die_with_launcher(),
-    )
-    try:
+    with launched([*arguments, *program], {**os.environ, "PYTHONPATH": paths}) as job:
         return job.wait()
-    except BaseException:  # Ctrl-C, also of a notebook
-        job.send_signal(signal.SIGINT)
-        try:
-            job.wait(_AFTER_INTERRUPT_S)
-        except subprocess.TimeoutExpired:
-            job.kill()
-            job.wait()
-        raise
 
 
 def _raise_if_failed(folder: Path, workers: int, code: int) -> None:

@@ -13,6 +13,7 @@ import typer
 from byteps.__version__ import __version__
 from byteps.cli import build_flags, pages
 from byteps.cli import run_options as options
+from byteps.cli.bench import command as bench_command
 from byteps.cli.doctor import command as doctor_command
 from byteps.cli.horovod import translate
 from byteps.cli.job_config import show_config
@@ -215,6 +216,7 @@ def scheduler(context: typer.Context) -> None:
     exec_program("scheduler", context.args)
 
 
+app.command("bench", help=bench_command.HELP)(bench_command.bench)
 app.command("doctor", help=doctor_command.HELP)(doctor_command.doctor)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -249,6 +250,15 @@ class RunOptions:
         specs = self.supervisor(command).specs
         parts = [agent.specs(json.loads(spec.task), os.environ) for spec in specs if spec.task]
         return [spec for part in parts for spec in part] or list(specs)
+
+    def machines(self) -> list[tuple[int, int]]:
+        """Return how many workers and servers each host of the job would have."""
+        specs = self.supervisor([sys.executable]).specs
+        tasks = [json.loads(spec.task) for spec in specs if spec.task]
+        placed = [(task["host"], one["role"]) for task in tasks for one in task["processes"]]
+        placed = placed or [("", spec.role) for spec in specs]
+        hosts = dict.fromkeys(host for host, _ in placed)
+        return [(placed.count((host, "worker")), placed.count((host, "server"))) for host in hosts]
 
     def _hosts(self) -> list[Host]:
         if self.hosts is not None and self.hostfile is not None:

@@ -145,6 +145,13 @@ def _addresses() -> list[dict[str, object]]:
     return found
 
 
+def interface_of(address: str) -> str:
+    """Return the interface that has an address; empty: none."""
+    names = (name for _, name in socket.if_nameindex())
+    sixes = _version_6()
+    return next((n for n in names if address in [*_version_4(n), *sixes.get(n, [])]), "")
+
+
 def _version_4(interface: str) -> list[str]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         name = struct.pack("256s", interface.encode()[:_INTERFACE_NAME_BYTES])

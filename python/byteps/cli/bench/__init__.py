@@ -1,0 +1,1 @@
+"""`bps bench`: how long an exchange takes, beside the least time that this hardware allows."""

@@ -5,6 +5,8 @@
 #                                                PARTS n: as n tests that may run side by side
 #   byteps_compile_for_tests(TARGET)             of a target that only tests use: quickly, with the
 #                                                headers that all tests share
+#   byteps_find_cuda_headers(OUT)                sets OUT to the folders with NVIDIA's cuda.h, which
+#                                                only tests need
 #   byteps_bench(NAME SOURCES ... DEPS ...)      one timed program, bench_NAME
 #   byteps_fuzz(NAME SOURCES ... DEPS ...)       one libFuzzer program, fuzz_NAME (with BYTEPS_FUZZ)
 
@@ -236,6 +238,28 @@ function(byteps_test name)
     set_tests_properties(${name}_${part} PROPERTIES TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT
                          "GTEST_TOTAL_SHARDS=${ARG_PARTS};GTEST_SHARD_INDEX=${index}")
   endforeach()
+endfunction()
+
+# The library declares itself what it calls of the CUDA driver. Only the stand-in for the driver and
+# the check of these declarations read NVIDIA's header, which `./dev` installs from PyPI.
+function(byteps_find_cuda_headers out)
+  set(BYTEPS_CUDA_HEADERS "" CACHE STRING "Folders with NVIDIA's cuda.h, for tests; oldest first")
+  set(folders ${BYTEPS_CUDA_HEADERS})
+  if(NOT folders)
+    file(GLOB headers CONFIGURE_DEPENDS
+         ${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/nvidia/cuda_runtime/include/cuda.h
+         ${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/nvidia/cu13/include/cuda.h)
+    foreach(header ${headers})
+      cmake_path(GET header PARENT_PATH folder)
+      list(APPEND folders ${folder})
+    endforeach()
+    list(SORT folders ORDER DESCENDING) # cuda_runtime, of version 12, before cu13
+  endif()
+  if(NOT folders)
+    message(STATUS "Without cuda.h there are no tests over the stand-in for the CUDA driver: "
+                   "install nvidia-cuda-runtime from PyPI into .venv, or set BYTEPS_CUDA_HEADERS")
+  endif()
+  set(${out} ${folders} PARENT_SCOPE)
 endfunction()
 
 function(byteps_bench name)

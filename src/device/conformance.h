@@ -1,0 +1,97 @@
+// Tests of the contract of every kind of device, and of the lines over it. A kind joins with one
+// line in a *_test.cc:
+//
+//   INSTANTIATE_TEST_SUITE_P(Host, DeviceConformance, ::testing::Values(Kind{...}));
+//
+// The tests are in conformance_test.cc.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "src/base/thread_annotations.h"
+#include "src/device/device.h"
+
+namespace byteps::device {
+
+// The longest wait of a test, long enough for sanitizers on a busy machine.
+inline constexpr auto kPatience = std::chrono::seconds(60);
+
+// Does with devices what a user does, beside the interface of the library.
+class DeviceUser {
+ public:
+  virtual ~DeviceUser() = default;
+  virtual Devices& devices() = 0;
+  virtual void* NewStream() = 0;
+  virtual std::byte* NewMemory(int device, size_t bytes) = 0;
+  // Lets the stream fill memory with a value, when all that it was given before is done.
+  virtual void Fill(void* stream, std::byte* memory, size_t bytes, uint8_t value) = 0;
+  // Returns the bytes of device memory. REQUIRES: nothing writes them.
+  virtual std::vector<uint8_t> Read(const std::byte* memory, size_t bytes) = 0;
+  // Make a stream stand still, and go on.
+  virtual void Hold(void* stream) = 0;
+  virtual void LetGo(void* stream) = 0;
+  virtual void BeginCapture(void* stream) = 0;
+  // Returns whether the capture is whole.
+  virtual bool EndCapture(void* stream) = 0;
+  // Makes a later step of a copy fail once.
+  enum class Step : uint8_t { kCopy, kClose, kWait };
+  virtual void FailOnce(Step step) = 0;
+};
+
+struct Kind {
+  std::string name;
+  std::function<std::unique_ptr<DeviceUser>()> make;
+};
+inline void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
+
+// Counts what has happened, and waits for it. Thread-safe.
+class Count {
+ public:
+  void Add() {
+    MutexLock lock(mutex_);
+    ++count_;
+    changed_.notify_all();
+  }
+  int now() {
+    MutexLock lock(mutex_);
+    return count_;
+  }
+  // Returns whether there were `count` in time.
+  bool Reaches(int count, std::chrono::milliseconds limit = kPatience) {
+    const auto deadline = std::chrono::steady_clock::now() + limit;
+    MutexLock lock(mutex_);
+    while (count_ < count) {
+      if (!lock.WaitUntil(changed_, deadline)) return count_ >= count;
+    }
+    return true;
+  }
+
+ private:
+  Mutex mutex_;
+  std::condition_variable changed_;
+  int count_ BYTEPS_GUARDED_BY(mutex_) = 0;
+};
+
+class DeviceConformance : public ::testing::TestWithParam<Kind> {
+ protected:
+  DeviceConformance() : user_(GetParam().make()) {}
+  Device& device(int number = 0) {
+    Result<Device*> opened = user_->devices().Open(number);
+    EXPECT_TRUE(opened.ok()) << opened.status().ToString();
+    return *opened.value();
+  }
+
+  const std::unique_ptr<DeviceUser> user_;
+};
+
+}  // namespace byteps::device

@@ -1,0 +1,318 @@
+#include "src/device/cuda/cuda_devices.h"
+
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include "src/base/thread_annotations.h"
+#include "src/device/cuda/driver.h"
+
+namespace byteps::device::cuda {
+namespace {
+
+constexpr unsigned kEventFlags = kEventBlockingSync | kEventDisableTiming;
+
+Address AddressOf(const void* memory) { return reinterpret_cast<Address>(memory); }
+
+// Makes a context current on the calling thread, and the thread's own context current again at the
+// end. The thread belongs to the user.
+class WithContext {
+ public:
+  WithContext(const Driver& driver, Context context) : driver_(driver) {
+    status_ = driver_.Check(driver_.call().cuCtxGetCurrent(&before_), "the thread's context");
+    if (!status_.ok() || before_ == context) return;
+    changed_ = true;
+    status_ = driver_.Check(driver_.call().cuCtxSetCurrent(context), "the device's context");
+  }
+  ~WithContext() {
+    if (changed_) driver_.call().cuCtxSetCurrent(before_);
+  }
+  WithContext(const WithContext&) = delete;
+  WithContext& operator=(const WithContext&) = delete;
+  const Status& status() const { return status_; }
+
+ private:
+  const Driver& driver_;
+  Context before_ = nullptr;
+  bool changed_ = false;
+  Status status_;
+};
+
+// Events that no mark uses. Making an event may wait for the driver, so events are used again.
+class Events {
+ public:
+  explicit Events(const Driver& driver) : driver_(driver) {}
+  // REQUIRES: the device's context is current; so for DestroyAll.
+  Result<Event> Take() {
+    {
+      MutexLock lock(mutex_);
+      if (!free_.empty()) {
+        Event event = free_.back();
+        free_.pop_back();
+        return event;
+      }
+    }
+    Event event = nullptr;
+    Status made = driver_.Check(driver_.call().cuEventCreate(&event, kEventFlags), "an event");
+    if (!made.ok()) return made;
+    return event;
+  }
+  void Give(Event event) {
+    MutexLock lock(mutex_);
+    free_.push_back(event);
+  }
+  void DestroyAll() {
+    MutexLock lock(mutex_);
+    for (Event event : free_) driver_.call().cuEventDestroy_v2(event);
+    free_.clear();
+  }
+  const Driver& driver() const { return driver_; }
+
+ private:
+  const Driver& driver_;
+  Mutex mutex_;
+  std::vector<Event> free_ BYTEPS_GUARDED_BY(mutex_);
+};
+
+class CudaMark final : public Mark {
+ public:
+  // `what` is for errors.
+  CudaMark(Events& events, Event event, std::string what)
+      : events_(events), event_(event), what_(std::move(what)) {}
+  ~CudaMark() override { events_.Give(event_); }
+  Status Wait() override {
+    const Driver& driver = events_.driver();
+    return driver.Check(driver.call().cuEventSynchronize(event_), what_);
+  }
+
+ private:
+  Events& events_;
+  const Event event_;
+  const std::string what_;
+};
+
+class CudaCopyStream final : public CopyStream {
+ public:
+  static Result<std::unique_ptr<CopyStream>> Make(const Driver& driver, const std::string& where) {
+    auto made = std::make_unique<CudaCopyStream>(driver, where);
+    const Functions& call = driver.call();
+    Status status = driver.Check(
+        call.cuStreamCreateWithPriority(&made->stream_, kStreamNonBlocking, 0), "a stream" + where);
+    for (Event& event : made->ends_) {
+      if (status.ok()) {
+        status = driver.Check(call.cuEventCreate(&event, kEventFlags), "an event" + where);
+      }
+    }
+    if (!status.ok()) return status;
+    return std::unique_ptr<CopyStream>(std::move(made));
+  }
+  CudaCopyStream(const Driver& driver, const std::string& where)
+      : driver_(driver), what_("a copy" + where) {}
+  CudaCopyStream(const CudaCopyStream&) = delete;
+  CudaCopyStream& operator=(const CudaCopyStream&) = delete;
+  ~CudaCopyStream() override {
+    if (stream_ != nullptr) driver_.call().cuStreamDestroy_v2(stream_);
+    for (Event event : ends_) {
+      if (event != nullptr) driver_.call().cuEventDestroy_v2(event);
+    }
+  }
+
+  Status Copy(std::byte* to, const std::byte* from, size_t bytes) override {
+    return driver_.Check(
+        driver_.call().cuMemcpyAsync(AddressOf(to), AddressOf(from), bytes, stream_), what_);
+  }
+  Status Close(int batch) override {
+    return driver_.Check(driver_.call().cuEventRecord(ends_[batch], stream_), what_);
+  }
+  Status Wait(int batch) override {
+    return driver_.Check(driver_.call().cuEventSynchronize(ends_[batch]), what_);
+  }
+  // If this fails, the context is broken, and its copies have ended with it.
+  void Drain() override { driver_.call().cuStreamSynchronize(stream_); }
+
+ private:
+  const Driver& driver_;
+  const std::string what_;
+  Stream stream_ = nullptr;
+  Event ends_[kBatches] = {};
+};
+
+class CudaDevice final : public Device {
+ public:
+  // REQUIRES: the caller has retained the context, which this object releases.
+  CudaDevice(const Driver& driver, int number, Ordinal ordinal, Context context, DeviceFacts facts)
+      : driver_(driver),
+        number_(number),
+        ordinal_(ordinal),
+        context_(context),
+        facts_(std::move(facts)),
+        where_(" on cuda:" + std::to_string(number)),
+        events_(driver) {}
+  CudaDevice(const CudaDevice&) = delete;
+  CudaDevice& operator=(const CudaDevice&) = delete;
+  ~CudaDevice() override {
+    {
+      WithContext current(driver_, context_);
+      events_.DestroyAll();
+    }
+    driver_.call().cuDevicePrimaryCtxRelease_v2(ordinal_);
+  }
+
+  const DeviceFacts& facts() const override { return facts_; }
+
+  Result<std::unique_ptr<Mark>> MarkOf(void* stream) override {
+    WithContext current(driver_, context_);
+    if (!current.status().ok()) return current.status();
+    auto* const of_user = static_cast<Stream>(stream);
+    int capturing = kCaptureStatusNone;
+    Status status = driver_.Check(driver_.call().cuStreamIsCapturing(of_user, &capturing),
+                                  "the stream of the input" + where_);
+    if (!status.ok()) return status;
+    if (capturing != kCaptureStatusNone) {
+      return Status(StatusCode::kInvalidArgument,
+                    "the stream" + where_ +
+                        " is being captured: an exchange cannot be part of a CUDA graph; call it "
+                        "outside of the capture");
+    }
+    Result<Event> event = events_.Take();
+    if (!event.ok()) return event.status();
+    auto mark =
+        std::make_unique<CudaMark>(events_, event.value(), "the work before the exchange" + where_);
+    status = driver_.Check(driver_.call().cuEventRecord(event.value(), of_user),
+                           "the stream of the input" + where_);
+    if (!status.ok()) return status;
+    return std::unique_ptr<Mark>(std::move(mark));
+  }
+
+  Status CheckMemory(const void* memory) override {
+    WithContext current(driver_, context_);
+    if (!current.status().ok()) return current.status();
+    unsigned type = 0;
+    Code code =
+        driver_.call().cuPointerGetAttribute(&type, kPointerAttributeMemoryType, AddressOf(memory));
+    if (code != kSuccess || type != kMemoryTypeDevice) {
+      return {StatusCode::kInvalidArgument, "the memory is no memory of a GPU"};
+    }
+    int number = 0;
+    code = driver_.call().cuPointerGetAttribute(&number, kPointerAttributeDeviceOrdinal,
+                                                AddressOf(memory));
+    if (code != kSuccess || number != number_) {
+      return {StatusCode::kInvalidArgument,
+              "the memory belongs to cuda:" + std::to_string(number) +
+                  ", but the request names cuda:" + std::to_string(number_)};
+    }
+    return Status::Ok();
+  }
+
+  Status Enter() override {
+    Status status =
+        driver_.Check(driver_.call().cuCtxSetCurrent(context_), "the context of a thread" + where_);
+    if (!status.ok()) return status;
+    // Otherwise this thread's calls would break the capture of a graph on another thread.
+    int mode = kCaptureModeRelaxed;
+    return driver_.Check(driver_.call().cuThreadExchangeStreamCaptureMode(&mode),
+                         "the capture mode of a thread" + where_);
+  }
+
+  Result<std::unique_ptr<CopyStream>> NewCopyStream() override {
+    return CudaCopyStream::Make(driver_, where_);
+  }
+
+  Result<std::byte*> TakePinned(size_t bytes) override {
+    void* memory = nullptr;
+    Status status = driver_.Check(driver_.call().cuMemHostAlloc(&memory, bytes, kHostAllocPortable),
+                                  "pinned memory" + where_);
+    if (!status.ok()) return Status(StatusCode::kExhausted, status.message());
+    return static_cast<std::byte*>(memory);
+  }
+  void GivePinned(std::byte* memory) override { driver_.call().cuMemFreeHost(memory); }
+
+ private:
+  const Driver& driver_;
+  const int number_;
+  const Ordinal ordinal_;
+  const Context context_;
+  const DeviceFacts facts_;
+  const std::string where_;  // " on cuda:1", for errors
+  Events events_;
+};
+
+class CudaDevices final : public Devices {
+ public:
+  CudaDevices(Driver driver, int count)
+      : driver_(std::move(driver)), count_(count), devices_(static_cast<size_t>(count)) {}
+
+  int count() const override { return count_; }
+  const std::string& version() const override { return driver_.version(); }
+
+  Result<Device*> Open(int number) override {
+    if (number < 0 || number >= count()) {
+      return Status(StatusCode::kInvalidArgument,
+                    "there is no device " + std::to_string(number) + ": this process sees " +
+                        std::to_string(count()) + " (CUDA_VISIBLE_DEVICES), from 0");
+    }
+    MutexLock lock(mutex_);
+    std::unique_ptr<CudaDevice>& device = devices_[static_cast<size_t>(number)];
+    if (device == nullptr) {
+      Result<std::unique_ptr<CudaDevice>> made = Make(number);
+      if (!made.ok()) return made.status();
+      device = std::move(made).value();
+    }
+    return device.get();
+  }
+
+ private:
+  Result<std::unique_ptr<CudaDevice>> Make(int number) {
+    const Functions& call = driver_.call();
+    const std::string what = "cuda:" + std::to_string(number);
+    Ordinal ordinal = 0;
+    char name[256] = "";
+    char address[64] = "";
+    unsigned char uuid[kUuidBytes] = {};
+    Status status = driver_.Check(call.cuDeviceGet(&ordinal, number), what);
+    if (status.ok())
+      status = driver_.Check(call.cuDeviceGetName(name, sizeof(name), ordinal), what);
+    if (status.ok()) {
+      status = driver_.Check(call.cuDeviceGetPCIBusId(address, sizeof(address), ordinal), what);
+    }
+    if (status.ok()) {
+      auto* const place = reinterpret_cast<CUuuid_st*>(uuid);
+      status = driver_.Check(call.cuDeviceGetUuid_v2(place, ordinal), what);
+    }
+    if (!status.ok()) return status;
+    DeviceFacts facts{.name = name, .uuid = "", .address = address};
+    for (unsigned char byte : uuid) {
+      char hex[3];
+      std::snprintf(hex, sizeof(hex), "%02x", byte);
+      facts.uuid += hex;
+    }
+    Context context = nullptr;
+    status =
+        driver_.Check(call.cuDevicePrimaryCtxRetain(&context, ordinal), "the context of " + what);
+    if (!status.ok()) return status;
+    return std::make_unique<CudaDevice>(driver_, number, ordinal, context, std::move(facts));
+  }
+
+  const Driver driver_;
+  const int count_;
+  Mutex mutex_;
+  std::vector<std::unique_ptr<CudaDevice>> devices_ BYTEPS_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Devices>> FindDevices(const std::string& library) {
+  Result<Driver> driver = Driver::Load(library);
+  if (!driver.ok()) return driver.status();
+  int count = 0;
+  Status counted = driver->Check(driver->call().cuDeviceGetCount(&count), "the number of GPUs");
+  if (!counted.ok()) return counted;
+  if (count == 0) {
+    return Status(StatusCode::kUnavailable,
+                  "the CUDA driver (version " + driver->version() +
+                      ") shows no GPU to this process; look at CUDA_VISIBLE_DEVICES");
+  }
+  return std::unique_ptr<Devices>(std::make_unique<CudaDevices>(std::move(driver).value(), count));
+}
+
+}  // namespace byteps::device::cuda

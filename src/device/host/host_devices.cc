@@ -1,0 +1,168 @@
+#include "src/device/host/host_devices.h"
+
+#include <condition_variable>
+#include <cstring>
+#include <utility>
+
+namespace byteps::device::host {
+namespace {
+
+// A mark and the stream that reaches it share a point; the last of the two destroys it.
+struct Point {
+  Mutex mutex;
+  std::condition_variable changed;
+  bool reached BYTEPS_GUARDED_BY(mutex) = false;
+};
+
+class HostMark final : public Mark {
+ public:
+  explicit HostMark(std::shared_ptr<Point> point) : point_(std::move(point)) {}
+  Status Wait() override {
+    MutexLock lock(point_->mutex);
+    while (!point_->reached) lock.Wait(point_->changed);
+    return Status::Ok();
+  }
+
+ private:
+  const std::shared_ptr<Point> point_;  // shared with the stream
+};
+
+class HostCopyStream final : public CopyStream {
+ public:
+  explicit HostCopyStream(HostDevice& device) : device_(device) {}
+  Status Copy(std::byte* to, const std::byte* from, size_t bytes) override {
+    Status status = device_.StatusOf(HostDevice::Step::kCopy);
+    if (!status.ok()) return status;
+    std::memcpy(to, from, bytes);
+    device_.CountCopy();
+    return status;
+  }
+  Status Close(int) override { return device_.StatusOf(HostDevice::Step::kClose); }
+  Status Wait(int) override { return device_.StatusOf(HostDevice::Step::kWait); }
+  void Drain() override {}
+
+ private:
+  HostDevice& device_;
+};
+
+}  // namespace
+
+void HostStream::Give(std::function<void()> work) {
+  {
+    MutexLock lock(mutex_);
+    if (is_held_) {
+      work_.push_back(std::move(work));
+      return;
+    }
+  }
+  work();
+}
+
+void HostStream::Hold() {
+  MutexLock lock(mutex_);
+  is_held_ = true;
+}
+
+void HostStream::LetGo() {
+  for (;;) {
+    std::function<void()> work;
+    {
+      MutexLock lock(mutex_);
+      if (work_.empty()) {
+        is_held_ = false;
+        return;
+      }
+      work = std::move(work_.front());
+      work_.pop_front();
+    }
+    work();
+  }
+}
+
+HostDevice::HostDevice(int number)
+    : facts_{.name = "host memory", .uuid = "host:" + std::to_string(number), .address = ""} {}
+
+HostDevice::~HostDevice() = default;
+
+std::byte* HostDevice::NewMemory(size_t bytes) {
+  std::vector<std::byte> block(bytes);
+  std::byte* const memory = block.data();
+  MutexLock lock(mutex_);
+  memory_.emplace(memory, std::move(block));
+  return memory;
+}
+
+void HostDevice::FreeMemory(std::byte* memory) {
+  MutexLock lock(mutex_);
+  memory_.erase(memory);
+}
+
+Result<std::unique_ptr<Mark>> HostDevice::MarkOf(void* stream) {
+  auto point = std::make_shared<Point>();
+  auto* const of_user = static_cast<HostStream*>(stream);
+  if (of_user != nullptr && of_user->is_captured()) {
+    return Status(StatusCode::kInvalidArgument, "the stream is being captured");
+  }
+  auto reach = [point] {
+    MutexLock lock(point->mutex);
+    point->reached = true;
+    point->changed.notify_all();
+  };
+  if (of_user == nullptr) {
+    reach();
+  } else {
+    of_user->Give(reach);
+  }
+  return std::unique_ptr<Mark>(std::make_unique<HostMark>(point));
+}
+
+Status HostDevice::CheckMemory(const void* memory) {
+  const auto* const byte = static_cast<const std::byte*>(memory);
+  MutexLock lock(mutex_);
+  auto behind = memory_.upper_bound(byte);
+  const bool is_ours = behind != memory_.begin() &&
+                       byte < std::prev(behind)->first + std::prev(behind)->second.size();
+  if (is_ours) return Status::Ok();
+  return {StatusCode::kInvalidArgument, "the memory is no memory of this device"};
+}
+
+Status HostDevice::StatusOf(Step step) {
+  if (!fails_[static_cast<size_t>(step)].exchange(false)) return Status::Ok();
+  return {StatusCode::kUnavailable, "a copy of host memory: the test wants an error"};
+}
+
+Result<std::unique_ptr<CopyStream>> HostDevice::NewCopyStream() {
+  return std::unique_ptr<CopyStream>(std::make_unique<HostCopyStream>(*this));
+}
+
+Result<std::byte*> HostDevice::TakePinned(size_t bytes) {
+  if (refuses_pinned_) return Status(StatusCode::kExhausted, "the test wants no pinned memory");
+  std::vector<std::byte> block(bytes);
+  std::byte* const memory = block.data();
+  MutexLock lock(mutex_);
+  pinned_.emplace(memory, std::move(block));
+  pinned_bytes_ += bytes;
+  return memory;
+}
+
+void HostDevice::GivePinned(std::byte* memory) {
+  MutexLock lock(mutex_);
+  auto found = pinned_.find(memory);
+  pinned_bytes_ -= found->second.size();
+  pinned_.erase(found);
+}
+
+HostDevices::HostDevices(int count) {
+  for (int number = 0; number < count; ++number) {
+    devices_.push_back(std::make_unique<HostDevice>(number));
+  }
+}
+
+Result<Device*> HostDevices::Open(int number) {
+  if (number < 0 || number >= count()) {
+    return Status(StatusCode::kInvalidArgument, "there is no device " + std::to_string(number));
+  }
+  return static_cast<Device*>(devices_[static_cast<size_t>(number)].get());
+}
+
+}  // namespace byteps::device::host

@@ -166,10 +166,9 @@ class Flight:
         deadline = None if limit_s is None else time.monotonic() + limit_s
         for operation in self.operations:
             if not self._wait_for(operation, deadline):
-                error = DeadlineError(f"The operation was not complete after {limit_s:g} s.")
                 if timeout_s is None and self._watch is not None:
-                    raise self._watch.late() from error
-                raise error
+                    raise self._watch.late()
+                raise DeadlineError(f"The operation was not complete after {limit_s:g} s.")
         return self._first_error()
 
     def _wait_for(self, operation: OpenOperation, deadline: float | None) -> bool:

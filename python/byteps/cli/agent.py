@@ -19,7 +19,7 @@ from byteps.cli.children import ProcessSpec
 from byteps.cli.cores import bound, say_cores
 from byteps.cli.job_input import InputReceiver
 from byteps.cli.local_job import say_threads, service, share_cores
-from byteps.cli.lost_processes import LossPolicy
+from byteps.cli.lost_processes import LEFT_OUT_EXIT_CODE, LossPolicy
 from byteps.cli.output import open_standard_descriptors
 from byteps.cli.output_files import OutputFiles
 from byteps.cli.ports import take_for_servers
@@ -136,7 +136,12 @@ def _run() -> int:
         specs(task, os.environ),
         task["grace"],
         prefixed=task["prefixed"],
-        policy=LossPolicy(task["restart"]),
+        policy=LossPolicy(
+            task["restart"],
+            # The scheduler counts the workers of all hosts. A host without any is lost.
+            min_workers=min(1, task["min_np"]),
+            servers_elsewhere=int(task["environment"]["DMLC_NUM_SERVER"]) - len(servers),
+        ),
         files=OutputFiles(task["output_dir"]) if task["output_dir"] is not None else None,
         is_part=True,
         stdin=read_end,
@@ -150,7 +155,11 @@ def _run() -> int:
     say_cores(supervisor)
     if any(spec.rank == 0 for spec in supervisor.specs):  # once, and not by every host
         say_threads(supervisor, {**os.environ, **task["environment"]})
-    return supervisor.run().exit_code
+    outcome = supervisor.run()
+    # The end of the scheduler's part is the end of the job, with or without its servers.
+    has_scheduler = any(spec.role == "scheduler" for spec in supervisor.specs)
+    is_left_out = bool(servers) and bool(outcome.failed) and not has_scheduler
+    return outcome.exit_code or (LEFT_OUT_EXIT_CODE if is_left_out else 0)
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from byteps.cli.confirmations import Confirmations
-from byteps.cli.last_error import LastError, LastWord, ServiceError, is_of_a_loss
+from byteps.cli.last_error import LastError, LastWord, SaidOnce, ServiceError, is_of_a_loss
 from byteps.cli.lost_processes import describe_status
 from byteps.cli.output import Output, Outputs, prefix, use_colour
 
@@ -24,6 +24,8 @@ from byteps.cli.output import Output, Outputs, prefix, use_colour
 NOTICES_VARIABLE = "BYTEPS_EXIT_NOTICES"
 _TALKATIVE = ("trace", "debug", "info")
 _SSH_FAILED = 255  # the exit code of ssh itself
+# ssh gives up to connect after 15 s. If it has lived longer, it was connected.
+_SSH_CONNECTS_S = 20.0
 _FIRST_LINE_BYTES = 256  # of a script; a program for another kind of machine has zeros there
 
 
@@ -43,6 +45,15 @@ class ProcessSpec:
     # Of the agent that runs rank 0: its standard error says how much of the input rank 0 has taken.
     confirmations: Confirmations | None = None
     cores: Sequence[int] = ()  # that it runs on; empty: any
+    part_servers: int = 0  # that an agent runs
+    # Of an agent: what ssh and the agents of this host have said, of which each line counts once.
+    said: SaidOnce | None = None
+
+    def count(self, role: str) -> int:
+        """Return how many processes of a role it is, or runs as an agent."""
+        if self.task is not None and role != "scheduler":
+            return len(self.ranks) if role == "worker" else self.part_servers
+        return int(self.role == role)
 
     @property
     def is_worker(self) -> bool:
@@ -63,6 +74,7 @@ class Child:
     last_error: LastError = field(default_factory=LastError)
     words: Output | None = None  # to an agent
     _was_asked_to_kill: bool = False
+    _lived_s: float = 0.0  # set at its end
 
     @property
     def is_stopped(self) -> bool:
@@ -80,6 +92,11 @@ class Child:
         """Return a sentence about its end. REQUIRES: it has ended."""
         if self.spec.task is not None and self.status == _SSH_FAILED:
             host = self.spec.label.rpartition(" ")[2]
+            if self._lived_s > _SSH_CONNECTS_S:
+                return (
+                    f"{self.spec.label}: ssh lost its connection: {host} has stopped or started "
+                    "again, the network is cut, or somebody has ended ssh or sshd"
+                )
             return (
                 f"{self.spec.label}: ssh could not connect, or lost its connection (it must work "
                 f"without a question, as in: ssh -o BatchMode=yes {host} true)"
@@ -92,6 +109,8 @@ class Child:
         said = self.last_error.text
         if self.spec.task is not None and said:
             return said
+        if said == "bdb.BdbQuit" and self.spec.rank:
+            said += ": only rank 0 has input, so breakpoint() works there"
         return f"{self.how_it_ended} ({said})" if said else self.how_it_ended
 
     def forward_to(self, outputs: Outputs, has_input: bool, copy: Output | None) -> None:
@@ -103,7 +122,11 @@ class Child:
             outputs.forward_bytes(err.fileno(), outputs.err, taken_out)
             return
         note = self.last_error.note
-        hides = is_of_a_loss if not self.spec.is_worker and not is_talkative() else None
+        hides: Callable[[bytes], bool] | None = None
+        if self.spec.said is not None:
+            hides = self.spec.said.by(self.place)
+        elif not self.spec.is_worker and not is_talkative():
+            hides = is_of_a_loss
         for stream, target, watch, filtered in (
             (out, outputs.out, None, None),
             (err, outputs.err, note, taken_out),
@@ -154,6 +177,7 @@ class Child:
         info = os.waitid(os.P_PIDFD, self.descriptor, os.WEXITED | os.WNOWAIT)
         assert info is not None
         self.status = info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
+        self._lived_s = time.monotonic() - self.began
         os.close(self.descriptor)
 
 

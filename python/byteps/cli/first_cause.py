@@ -63,7 +63,7 @@ class FirstCause:
         if not any(child.status != 1 and child.spec.is_worker for child in self._all):
             if last.spec.role == "scheduler":
                 return now + _WINDOW_OF_THOSE_WHO_HEARD_S
-            is_named = last.spec.is_worker and last.last_error.text
+            is_named = last.spec.is_worker and last.last_error.text and not _has_heard(last)
             if self.judge_at and not is_named and any(map(_is_scheduler, self._all)):
                 return self.judge_at
         return min(now + _WINDOW_S, self.judge_at or math.inf)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 # torch puts the rank in front of the lines of an exception, once or twice.
 _RANK = re.compile(rb"^(?:\[rank\d+\]: )+")
 # The last line of a traceback: "package.module.SomeError: text", or without a text.
-_EXCEPTION = re.compile(rb"^(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit|Warning)\b(?:: |:?$)")
+_EXCEPTION = re.compile(
+    rb"^(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit|Quit|Warning)\b(?:: |:?$)"
+)
 _OWN = b"byteps.common.errors."
 # Errors of the job itself that a worker has heard of, also through torch's C++. The others it has
-# made.
+# made. A worker that has waited for others in vain has heard of them, and one that cannot reach the
+# scheduler is what the others wait for.
 _HEARD = re.compile(
     rb"^(?:byteps\.common\.errors\.|RuntimeError: .*: )"
-    rb"(?:(?:PeerLost|Evicted|Unavailable|Shutdown)Error\b|\w+: worker \d+ [^:]*was lost: )"
+    rb"(?:(?:PeerLost|Evicted|Unavailable|Shutdown)Error\b(?!: cannot reach the scheduler)"
+    rb"|\w+: worker \d+ [^:]*was lost: |DeadlineError: the job did not start: )"
 )
 # What a server and the scheduler say at their end.
 _SERVICE = re.compile(rb"^bps-(?:server|scheduler): (.*)")
@@ -23,9 +28,13 @@ _LOSS_ENDS_JOB = re.compile(rb"^(?:\[[^]]* [EF] \w[^]]*\] the job is over|bps-\w
 _INSIDE = re.compile(rb"byteps error \d+: .*")
 _HEARD_INSIDE = re.compile(rb"byteps error (?:4|5|7|10): ")  # the codes of these four
 # The last thing that an agent says before it ends its part of the job.
-_END = re.compile(rb"^\[bps on [^\]]*\] (.*); ending the job$")
-_END_OF_ANOTHER = re.compile(rb"\((?:PeerLost|Evicted|Unavailable|Shutdown)Error\b")
+_END = re.compile(rb"^\[bps on [^\]]*\] (.*?)(?:; none left)?; ending the job$")
+_END_OF_ANOTHER = re.compile(
+    rb"\((?:(?:PeerLost|Evicted|Unavailable|Shutdown)Error\b(?!: cannot reach the scheduler)"
+    rb"|DeadlineError: the job did not start: )"
+)
 _LENGTH_MAX = 200
+_SAID_LINES_MAX = 1000
 
 
 class LastError:
@@ -75,6 +84,28 @@ def is_of_a_loss(line: bytes) -> bool:
     The launcher has seen the end of this process, and tells it with its reason.
     """
     return _LOSS_ENDS_JOB.match(line) is not None
+
+
+class SaidOnce:
+    """Two connections lead to a host with workers and servers; they fail with the same words.
+
+    Lines of processes begin with another name in brackets and do not count.
+    """
+
+    def __init__(self) -> None:
+        self._first: dict[bytes, int] = {}
+
+    def by(self, place: int) -> Callable[[bytes], bool]:
+        """Return what says of a line from the agent at a place whether another one has said it."""
+
+        def is_known(line: bytes) -> bool:
+            if line.startswith(b"[") and not line.startswith(b"[bps on "):
+                return False
+            if len(self._first) > _SAID_LINES_MAX:
+                return False
+            return self._first.setdefault(line, place) != place
+
+        return is_known
 
 
 class LastWord(LastError):

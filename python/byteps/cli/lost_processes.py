@@ -15,6 +15,9 @@ _BACK_OFF_FIRST_S = 0.25
 _BACK_OFF_MAX_S = 4.0
 # Exit code of the programs for wrong usage: the same again with the same words.
 _USAGE_EXIT_CODE = 2
+# That of a server without which the job goes on for good. The agent of a host with such servers
+# ends with it, too.
+LEFT_OUT_EXIT_CODE = 3
 
 
 @dataclass(frozen=True)
@@ -23,10 +26,12 @@ class LossPolicy:
 
     `restarts`: how often servers and the scheduler are started again, all together.
     `min_workers`: as many workers must live or have ended in order; 0: all of them.
+    `servers_elsewhere`: servers of the job that another launcher runs.
     """
 
     restarts: int = 0
     min_workers: int = 0
+    servers_elsewhere: int = 0
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,8 @@ class LossJudge:
             return Reaction(Action.GO_ON, "the workers are done without it")
         if self._ended_on_purpose(loss):
             return Reaction(Action.END, "ending the job")
+        if loss.role == "server" and loss.status == LEFT_OUT_EXIT_CODE:
+            return self._without(loss)
         if self._used < self._policy.restarts:
             text = f"restarting it ({self._used + 1} of {self._policy.restarts})"
             return Reaction(Action.RESTART, text, self._delay(loss))
@@ -114,9 +121,11 @@ class LossJudge:
 
     def _without(self, loss: Loss) -> Reaction:
         allowed = self._policy.restarts
-        spent = f"{_counted(allowed, 'restart')} used up; " if allowed else ""
-        if loss.role == "server" and loss.others > 0:
-            return Reaction(Action.GO_ON, f"{spent}going on with {_counted(loss.others, 'server')}")
+        is_spent = allowed and self._used >= allowed
+        spent = f"{_counted(allowed, 'restart')} used up; " if is_spent else ""
+        others = loss.others + self._policy.servers_elsewhere
+        if loss.role == "server" and others > 0:
+            return Reaction(Action.GO_ON, f"{spent}going on with {_counted(others, 'server')}")
         return Reaction(Action.END, f"{spent}ending the job")
 
     @staticmethod

@@ -22,10 +22,15 @@ class Outcome:
         return self.exit_code == 0 and not self.failed
 
     def losses(self, specs: Sequence[ProcessSpec]) -> str:
-        """Return what to say at the end of a job that has gone on without some of its workers."""
-        workers = [spec.label for spec in specs if spec.is_worker]
-        lost = [label for label in workers if label in self.failed]
-        if self.exit_code != 0 or not lost:
+        """Return what to say at the end of a job that has gone on without some processes."""
+        if self.exit_code != 0:
             return ""
-        left = len(workers) - len(lost)
-        return f"ended with {left} of {len(workers)} workers; lost: {', '.join(lost)}"
+        texts = []
+        for role in ("worker", "server"):
+            of_label = {spec.label: spec.count(role) for spec in specs if spec.count(role)}
+            lost = [label for label in of_label if label in self.failed]
+            if lost:
+                all_of_them = sum(of_label.values())
+                left = all_of_them - sum(of_label[label] for label in lost)
+                texts.append(f"ended with {left} of {all_of_them} {role}s; lost: {', '.join(lost)}")
+        return "; ".join(texts)

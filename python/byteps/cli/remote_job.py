@@ -18,10 +18,11 @@ from byteps.cli import torch_variables
 from byteps.cli.children import ProcessSpec
 from byteps.cli.confirmations import Confirmations
 from byteps.cli.hosts import Host
+from byteps.cli.last_error import SaidOnce
 from byteps.cli.local_job import NOT_INHERITED, waiting_style
 from byteps.cli.ports import JobPorts, job_ports
 from byteps.common.errors import UnavailableError
-from byteps.common.job.cluster import port_of, servers_needed
+from byteps.common.job.cluster import MIN_WORKERS_VARIABLE, port_of, servers_needed
 from byteps.common.job.launch_environment import LOOPBACK, source_towards
 from byteps.common.job.launch_notes import MARKER_VARIABLE
 from byteps.common.job.layout import LOCAL_SIZE_VARIABLE, Layout
@@ -68,6 +69,7 @@ class RemoteOptions:
     output_dir: str | None = None
     ssh: Sequence[str] = ("ssh",)
     ports: range | None = None
+    min_np: int = 0
 
 
 def carried_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -231,7 +233,9 @@ def remote_job(
     on_a_host = max((part.count("server") for part in parts), default=0)
     ports = job_ports(options.ports, os.environ, on_a_host, hosts[0].is_this_machine)
     variables = job_variables(hosts, servers, root, ports)
+    variables[MIN_WORKERS_VARIABLE] = str(options.min_np)
     carried = {**carried_environment(os.environ), **variables}
+    said = {name: SaidOnce() for name in names}
     specs = []
     for part in parts:
         confirmations = Confirmations() if any(one["rank"] == 0 for one in part.processes) else None
@@ -248,6 +252,7 @@ def remote_job(
             "server_ports": None if ports.of_servers is None else list(ports.of_servers),
             "grace": options.grace_s,
             "restart": options.restarts,
+            "min_np": options.min_np,
             "prefixed": options.prefixed,
             "output_dir": options.output_dir,
             "terminal": os.isatty(1) and os.isatty(2),
@@ -265,6 +270,8 @@ def remote_job(
                 rank,
                 task=json.dumps(task),
                 ranks=ranks,
+                part_servers=part.count("server"),
+                said=said[part.host],
                 confirmations=confirmations,
             )
         )

@@ -271,12 +271,15 @@ class RunOptions:
             raise InvalidArgumentError("say how many workers the job has: -np N, or --hosts.")
         return [Host("localhost", self.num_proc)] if self.server_hosts else []
 
-    def _on_this_machine(self, workers: int | None, command: Sequence[str]) -> Supervisor:
-        assert workers is not None
+    def _check_min_np(self, workers: int) -> None:
         if self.min_np > workers:
             raise InvalidArgumentError(
                 f"--min-np is {self.min_np}, but there are only {workers} workers (-np)."
             )
+
+    def _on_this_machine(self, workers: int | None, command: Sequence[str]) -> Supervisor:
+        assert workers is not None
+        self._check_min_np(workers)
         servers = self.servers
         if servers is None:
             servers = servers_needed(workers, os.environ, self.min_np)
@@ -294,12 +297,7 @@ class RunOptions:
     def _on_hosts(
         self, hosts: Sequence[Host], ports: range | None, command: Sequence[str]
     ) -> Supervisor:
-        if self.min_np:
-            raise InvalidArgumentError(
-                "--min-np works on one machine only: a job that bps run starts on several hosts "
-                "ends when it loses a worker. Start it with bpslaunch and BYTEPS_MIN_WORKERS "
-                "(bps docs running)."
-            )
+        self._check_min_np(sum(host.slots for host in hosts))
         options = RemoteOptions(
             servers=self.servers,
             server_hosts=[host.name for host in read_hosts(self.server_hosts or "")]
@@ -311,9 +309,12 @@ class RunOptions:
             output_dir=self.output_dir,
             ssh=self.ssh,
             ports=ports,
+            min_np=self.min_np,
         )
         specs = remote_job(hosts, command, options)
-        supervisor = Supervisor(specs, self.grace + _AGENT_GRACE_S, self._is_prefixed)
+        policy = LossPolicy(min_workers=self.min_np)
+        grace_s = self.grace + _AGENT_GRACE_S
+        supervisor = Supervisor(specs, grace_s, self._is_prefixed, policy=policy)
         InputForwarder(supervisor, specs)
         weakness = weakness_of(os.environ.get("BYTEPS_JOB_SECRET", ""))
         if weakness:

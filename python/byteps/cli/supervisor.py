@@ -324,16 +324,15 @@ class Supervisor:
         """
         role = child.spec.role
         well = (None, 0) if child.spec.is_worker else (None,)
-        same = [one for one in self._children if one.spec.role == role]
-        others = {one.spec.label for one in same if one.status in well and not one.is_stopped}
-        to_restart = (self._specs[place] for _, place in self._restarts)
-        others |= {spec.label for spec in to_restart if spec.role == role}
+        left = [c.spec for c in self._children if c.status in well and not c.is_stopped]
+        left += [self._specs[place] for _, place in self._restarts]
+        others = {one.label: one.count(role) for one in left}
         return Loss(
             label=child.spec.label,
             role=role,
             status=child.status or 0,
             lived_s=time.monotonic() - child.began,
-            others=len(others),
+            others=sum(others.values()),
             job_is_done=self._workers_are_done(),
         )
 

@@ -9,9 +9,13 @@ import pytest
 
 from byteps.cli.children import Child, ProcessSpec
 from byteps.cli.first_cause import FirstCause
-from byteps.cli.last_error import LastError
+from byteps.cli.last_error import LastError, SaidOnce, ServiceError, is_of_a_loss
 
 HEARD = b"byteps.common.errors.PeerLostError: worker 1 (process 7 on vm) was lost: an exception"
+OWN = b"byteps.common.errors."
+PASSED_ON = b"MismatchError: worker 1 (process 7 on vm) was lost: an exception ended it: Mismatch"
+STARVED = b"DeadlineError: the job did not start: 1/2 workers; missing worker 1; waited 12 s"
+CUT_OFF = b"UnavailableError: cannot reach the scheduler at a:9000 (Connection timed out)"
 
 
 def ended(label: str, status: int, *lines: bytes, role: str = "worker") -> Child:
@@ -37,6 +41,9 @@ def order(*children: Child) -> list[str]:
         (b"KeyboardInterrupt", "KeyboardInterrupt", False),
         (b"[rank3]: " + HEARD, HEARD.decode().removeprefix("byteps.common.errors."), True),
         (b"byteps.common.errors.MismatchError: ranks", "MismatchError: ranks", False),
+        (OWN + PASSED_ON, PASSED_ON.decode(), True),
+        (OWN + STARVED, STARVED.decode(), True),
+        (OWN + CUT_OFF, CUT_OFF.decode(), False),
         (b"  File 'x.py', line 3, in ValueError", "", False),
         (b"the last ValueError: was mine", "", False),
         (b"", "", False),
@@ -49,6 +56,66 @@ def test_the_last_line_of_a_traceback(line: bytes, text: str, is_heard: bool) ->
     assert error.is_heard == is_heard
     error.note(b"something else")
     assert error.text == text
+
+
+def test_a_worker_behind_a_firewall_comes_before_the_one_that_waited_for_it() -> None:
+    waits, cut_off = ended("worker 0", 1, OWN + STARVED), ended("worker 1", 1, OWN + CUT_OFF)
+    first_cause = FirstCause()
+    first_cause.add(ended("scheduler", 1, role="scheduler"), 10.0)
+    first_cause.add(waits, 10.1)
+    assert first_cause.judge_at == 15.0
+    first_cause.add(cut_off, 11.5)
+    assert first_cause.judge_at == 12.0
+    order = [child.spec.label for child in first_cause.in_order(killed_only=False)]
+    assert order == ["worker 1", "worker 0", "scheduler"]
+
+
+def test_the_scheduler_and_servers_say_why_they_end() -> None:
+    error = ServiceError()
+    error.note(b"[2026-11-28 18:36:31: W scheduler] waiting: 1/2 workers")
+    assert error.text == ""
+    lost = b"worker 1 (process 7 on vm) was lost: bad data; the job needs all its workers"
+    error.note(b"bps-scheduler: " + lost)
+    assert error.text == lost.decode()
+    assert is_of_a_loss(b"bps-server: " + lost)
+    assert is_of_a_loss(b"[2026-11-28 18:36:31.1: E scheduler] the job is over: " + lost)
+    for line in (
+        b"bps-scheduler: the job did not start: 1/2 workers",
+        b"[2026-11-28 18:36:31.1: W scheduler] server 1 was lost: closed; the job goes on",
+        b"the job is over: " + lost,
+    ):
+        assert not is_of_a_loss(line)
+
+
+def test_what_two_connections_to_a_host_say_is_told_once() -> None:
+    said = SaidOnce()
+    workers, servers = said.by(0), said.by(1)
+    refused = b"ssh: connect to host b port 22: Connection refused"
+    version = b"[bps on b] byteps is 0.2.0 here and 0.1.0 where bps run is."
+    for line in (refused, version):
+        assert not workers(line)
+        assert servers(line)
+        assert not workers(line), "its own words again"
+    assert not workers(b"[b worker 0] step 1")
+    assert not servers(b"[b worker 0] step 1"), "of processes"
+
+
+def test_ssh_that_was_connected_has_lost_its_connection() -> None:
+    spec = ProcessSpec("host b", ["ssh"], {}, task="{}")
+    child = Child(spec, 0, SimpleNamespace(pid=1), -1, 0.0, 255)  # type: ignore[arg-type]
+    assert "ssh could not connect, or lost its connection (it must work" in child.how_it_ended
+    child._lived_s = 3600.0
+    assert child.how_it_ended.startswith("host b: ssh lost its connection: b has stopped or")
+
+
+def test_a_debugger_without_input_is_explained() -> None:
+    spec = ProcessSpec("worker 1", ["python"], {}, rank=1)
+    child = Child(spec, 0, SimpleNamespace(pid=1), -1, 0.0, 1)  # type: ignore[arg-type]
+    child.last_error.note(b"bdb.BdbQuit")
+    assert child.how_and_why == (
+        "worker 1 ended with exit code 1 (bdb.BdbQuit: only rank 0 has input, so breakpoint() "
+        "works there)"
+    )
 
 
 def test_who_raised_comes_before_who_heard_of_it() -> None:

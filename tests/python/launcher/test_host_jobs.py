@@ -271,11 +271,30 @@ def test_files_of_output_lie_on_each_host(environment, server, tmp_path) -> None
     assert (tmp_path / "127.0.0.3-worker-1.log").read_text() == "x\n"
 
 
-def test_min_np_is_refused(environment, server) -> None:
-    arguments = ["--hosts", TWO, "--min-np", "2", "true"]
-    code, _, err = finish(start(environment, server, *arguments))
-    assert code == 1
-    assert "--min-np works on one machine only" in err
+@pytest.mark.parametrize("lost", [1, 2])
+def test_the_others_go_on_without_a_worker_of_another_host(environment, server, lost) -> None:
+    """Rank 2 of host 127.0.0.3 ends, and then, if two are lost, the host's last worker."""
+    script = (
+        "import os, sys, numpy as np, byteps.numpy as bps\n"
+        "bps.init()\n"
+        "bps.push_pull(np.ones(4, np.float32), name='all', average=False)\n"
+        f"if bps.rank() >= {4 - lost}: os._exit(5)\n"
+        f"while len(bps.members()) > {4 - lost}:\n"
+        "    bps.push_pull(np.ones(4, np.float32), name='more', average=False)\n"
+        "print('members', bps.members())\n"
+    )
+    arguments = ["--hosts", TWO, "--min-np", "2", sys.executable, "-c", script]
+    code, out, err = finish(start(environment, server, *arguments))
+    assert code == 0, out + err
+    assert out.count("members [0, 1") == 4 - lost, out + err
+    lines = err.splitlines()
+    if lost == 1:
+        ended = (
+            "[bps on 127.0.0.3] 127.0.0.3 worker 3 ended with exit code 5; going on with 1 worker"
+        )
+        assert ended in lines, err
+    else:
+        assert lines[-1] == "[bps] ended with 2 of 4 workers; lost: host 127.0.0.3", err
 
 
 def test_processes_that_were_never_asked_are_gone(environment, server) -> None:

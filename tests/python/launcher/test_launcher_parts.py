@@ -169,7 +169,7 @@ def test_the_workers_of_a_machine_in_a_larger_job() -> None:
         (RunOptions(hosts="a:1", hostfile="f"), "--hosts and --hostfile exclude each other"),
         (RunOptions(num_proc=2, output=OutputForm.RAW, output_dir="d"), "exclude each other: raw"),
         (RunOptions(num_proc=2, min_np=3), "--min-np is 3, but there are only 2 workers"),
-        (RunOptions(hosts="far.invalid:2", min_np=1), "--min-np works on one machine only"),
+        (RunOptions(hosts="far.invalid:2", min_np=3), "--min-np is 3, but there are only 2 work"),
     ],
 )
 def test_options_that_exclude_each_other(options, words) -> None:

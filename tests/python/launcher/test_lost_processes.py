@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from byteps.cli.children import ProcessSpec
 from byteps.cli.lost_processes import Action, Loss, LossJudge, LossPolicy, describe_status
+from byteps.cli.outcome import Outcome
 
 
 def loss(label: str, status: int = -9, others: int = 1, lived_s: float = 1.0, done: bool = False):
@@ -41,6 +43,38 @@ def test_restarts_are_counted_over_all_services() -> None:
     assert spent.text == "2 restarts used up; going on with 1 server"
     assert judge.judge(loss("server 1", others=0)).action == Action.END
     assert judge.judge(loss("scheduler")).action == Action.END
+
+
+def test_a_server_that_no_worker_reaches_is_not_started_again() -> None:
+    judge = LossJudge(LossPolicy(restarts=3))
+    unreached = judge.judge(loss("server 1", status=3, others=1))
+    assert (unreached.action, unreached.text) == (Action.GO_ON, "going on with 1 server")
+    assert judge.judge(loss("server 1", status=3, others=0)).action == Action.END
+    # The agent of a host knows of the servers of other hosts.
+    judge = LossJudge(LossPolicy(restarts=3, servers_elsewhere=2))
+    assert judge.judge(loss("server 1", status=3, others=0)).text == "going on with 2 servers"
+    assert judge.judge(loss("server 1", others=0)).action == Action.RESTART
+
+
+def test_the_last_line_counts_what_the_job_went_on_without() -> None:
+    def specs(*roles: str) -> list[ProcessSpec]:
+        return [ProcessSpec(f"{role} {n}", ["x"], {}, role) for n, role in enumerate(roles)]
+
+    here = specs("worker", "worker", "server", "server", "scheduler")
+    assert Outcome().losses(here) == ""
+    assert Outcome(failed=["server 3"]).losses(here) == "ended with 1 of 2 servers; lost: server 3"
+    both = Outcome(failed=["server 3", "worker 0"]).losses(here)
+    assert both == (
+        "ended with 1 of 2 workers; lost: worker 0; ended with 1 of 2 servers; lost: server 3"
+    )
+    assert Outcome(exit_code=1, failed=["server 3"]).losses(here) == ""
+    parts = [
+        ProcessSpec("the servers of host a", ["x"], {}, "scheduler", task="{}", part_servers=1),
+        ProcessSpec("the servers of host b", ["x"], {}, "server", task="{}", part_servers=2),
+    ]
+    assert Outcome(failed=["the servers of host b"]).losses(parts) == (
+        "ended with 1 of 3 servers; lost: the servers of host b"
+    )
 
 
 def test_the_same_process_waits_longer_each_time_but_not_for_ever() -> None:

@@ -11,8 +11,6 @@
 namespace byteps {
 namespace {
 
-constexpr size_t kAlignment = 64;
-
 // The pool looks for buffers that nobody needs after it has handed out kTakenMin buffers, or
 // kTakenEach times the number of buffers that it has, if that is more. One step of a training takes
 // each buffer once.
@@ -20,15 +18,15 @@ constexpr size_t kTakenMin = 4096;
 constexpr size_t kTakenEach = 8;
 
 uint32_t ClassOf(size_t bytes) {
-  if (bytes <= kAlignment) return 0;
+  if (bytes <= kBufferAlignment) return 0;
   size_t base = std::bit_floor(bytes - 1);
   size_t quarters = (bytes - base + base / 4 - 1) / (base / 4);
   return static_cast<uint32_t>(4 * (std::countr_zero(base) - 6) + quarters);
 }
 
 size_t BytesOf(uint32_t size_class) {
-  if (size_class == 0) return kAlignment;
-  size_t base = kAlignment << ((size_class - 1) / 4);
+  if (size_class == 0) return kBufferAlignment;
+  size_t base = kBufferAlignment << ((size_class - 1) / 4);
   return base + ((size_class - 1) % 4 + 1) * (base / 4);
 }
 
@@ -70,15 +68,15 @@ BufferPool::Block* BufferPool::Make(uint32_t size_class) {
   MakeRoom(of.free, of.count + 1);
   MakeRoom(spare_, blocks_.size() + 1);
   if (spare_.empty()) spare_.push_back(&blocks_.emplace_back());
-  void* memory = nullptr;
+  std::byte* memory = nullptr;
   do {
     if (bytes_held_ + bytes > bytes_max_) continue;
-    memory = ::operator new(bytes, std::align_val_t{kAlignment}, std::nothrow);
+    memory = source_.Make(bytes);
   } while (memory == nullptr && FreeAllUnused());
   if (memory == nullptr) throw std::bad_alloc();
   Block* block = spare_.back();
   spare_.pop_back();
-  *block = Block{this, static_cast<std::byte*>(memory), 0, size_class};
+  *block = Block{this, memory, 0, size_class};
   ++of.count;
   ++block_count_;
   bytes_held_ += bytes;
@@ -94,8 +92,9 @@ void BufferPool::Release(Block* block) {
 void BufferPool::Free(Class& of, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     Block* block = of.free[i];
-    bytes_held_ -= BytesOf(block->size_class);
-    ::operator delete(std::exchange(block->bytes, nullptr), std::align_val_t{kAlignment});
+    const size_t bytes = BytesOf(block->size_class);
+    bytes_held_ -= bytes;
+    source_.Free(std::exchange(block->bytes, nullptr), bytes);
     spare_.push_back(block);
   }
   of.free.erase(of.free.begin(), of.free.begin() + static_cast<ptrdiff_t>(count));

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/buffer_source.h"
 #include "src/base/types.h"
 
 namespace byteps {
@@ -51,16 +52,17 @@ class BufferRef {
 
 class BufferPool {
  public:
-  // `bytes_max`: the limit of the memory that the pool holds.
-  explicit BufferPool(size_t bytes_max = SIZE_MAX) : bytes_max_(bytes_max) {}
+  // `source` must outlive the pool. `bytes_max`: the limit of the memory that the pool holds.
+  explicit BufferPool(BufferSource& source = HeapMemory(), size_t bytes_max = SIZE_MAX)
+      : source_(source), bytes_max_(bytes_max) {}
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
   // REQUIRES: every BufferRef of this pool is gone.
   ~BufferPool();
 
-  // Returns a buffer of at least `bytes`, 64-byte aligned, contents unspecified; null for zero
-  // bytes. If there is no memory, frees unused buffers of other sizes first. Throws std::bad_alloc
-  // if that does not suffice.
+  // Returns a buffer of at least `bytes`, aligned to kBufferAlignment, contents unspecified; null
+  // for zero bytes. If there is no memory, frees unused buffers of other sizes first. Throws
+  // std::bad_alloc if that does not suffice.
   BufferRef Take(size_t bytes);
 
   // Return the bytes in buffers that are handed out, and the bytes in all buffers that are made and
@@ -87,6 +89,7 @@ class BufferPool {
   bool FreeAllUnused();
   void FreeWhatIsNotNeeded();
 
+  BufferSource& source_;
   // The blocks lie one behind the other: blocks that were taken in a row are given back in a row.
   std::deque<Block> blocks_;
   std::vector<Block*> spare_;  // blocks without memory

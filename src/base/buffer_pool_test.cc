@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <map>
 #include <new>
 #include <vector>
 
@@ -61,6 +62,42 @@ TEST(BufferPoolTest, WhatIsJustAboveAPowerOfTwoWastesAQuarterAtMost) {
   }
 }
 
+// Notes what the pool takes and gives back.
+class CountingSource final : public BufferSource {
+ public:
+  std::byte* Make(size_t bytes) noexcept override {
+    if (bytes > left) return nullptr;
+    left -= bytes;
+    std::byte* memory = HeapMemory().Make(bytes);
+    sizes[memory] = bytes;
+    return memory;
+  }
+  void Free(std::byte* memory, size_t bytes) noexcept override {
+    left += bytes;
+    EXPECT_EQ(sizes[memory], bytes);
+    sizes.erase(memory);
+    HeapMemory().Free(memory, bytes);
+  }
+
+  size_t left = 8192;
+  std::map<std::byte*, size_t> sizes;
+};
+
+TEST(BufferPoolTest, AllMemoryComesFromTheSourceAndGoesBackToIt) {
+  CountingSource source;
+  {
+    BufferPool pool(source);
+    BufferRef large = pool.Take(5000);
+    EXPECT_EQ(source.sizes.count(large.data()), 1u);
+    EXPECT_EQ(source.left, 8192 - pool.bytes_held());
+    EXPECT_THROW(pool.Take(4096), std::bad_alloc);
+    large = BufferRef();
+    EXPECT_TRUE(pool.Take(4096)) << "the source gets the unused buffer back first";
+    EXPECT_EQ(pool.bytes_held(), 4096u);
+  }
+  EXPECT_TRUE(source.sizes.empty());
+}
+
 TEST(BufferPoolTest, APeakDoesNotStay) {
   BufferPool pool;
   std::vector<BufferRef> peak;
@@ -92,7 +129,7 @@ TEST(BufferPoolTest, WhatIsNeededAgainAndAgainStays) {
 }
 
 TEST(BufferPoolTest, WithoutMemoryBuffersOfOtherSizesAreGivenUpFirst) {
-  BufferPool pool(4096);
+  BufferPool pool(HeapMemory(), 4096);
   BufferRef kept = pool.Take(1024);
   pool.Take(2048);
   EXPECT_EQ(pool.bytes_held(), 3072u);

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from byteps.cli import torch_variables
 from byteps.cli.children import ProcessSpec
 from byteps.cli.cores import bound, say_cores
 from byteps.cli.local_job import local_job, say_threads, share_cores
@@ -29,6 +30,8 @@ from byteps.common.job.layout import (
     LOCAL_SIZE_MAX,
     LOCAL_SIZE_VARIABLE,
     LOCAL_SIZES_VARIABLE,
+    MACHINES_MAX,
+    Layout,
     told_sizes,
 )
 
@@ -141,9 +144,24 @@ def worker_specs(command: Sequence[str], environment: Mapping[str, str]) -> list
     specs = []
     for rank in range(size):
         local = {"BYTEPS_LOCAL_RANK": str(rank), LOCAL_SIZE_VARIABLE: str(size)}
-        extra = {"PYTHONUNBUFFERED": "1", **local}
+        extra = {"PYTHONUNBUFFERED": "1", **local, **_for_torch(environment, size, rank)}
         specs.append(ProcessSpec(f"local rank {rank}", command, {**shared, **extra}))
     return bound(specs, environment)
+
+
+def _for_torch(environment: Mapping[str, str], size: int, local_rank: int) -> dict[str, str]:
+    """Return who a worker is, as torch is told it; nothing if somebody has given the ranks.
+
+    Only the user knows where rank 0 is (MASTER_ADDR). The backend `byteps` needs no such place.
+    """
+    machines = number_of(environment.get("DMLC_NUM_WORKER", ""))
+    machine = number_of(environment.get("DMLC_WORKER_ID", ""))
+    if machines is None or machine is None or environment.get("BYTEPS_GLOBAL_RANK"):
+        return {}
+    sizes = told_sizes(environment) or (size,) * min(machines, MACHINES_MAX)
+    if machine >= len(sizes):
+        return {}  # the library says what is wrong
+    return torch_variables.of_worker(Layout(tuple(sizes)), machine, local_rank)
 
 
 def worker_command(command: Sequence[str], environment: Mapping[str, str]) -> list[str]:

@@ -9,7 +9,13 @@ import pytest
 from processes import TOKEN_VARIABLE, carriers, command_line, finish, launch
 from processes import wait_until_gone as still_there
 
-from byteps.cli.bpslaunch import is_distributed, local_size, loss_policy, missing_variables
+from byteps.cli.bpslaunch import (
+    is_distributed,
+    local_size,
+    loss_policy,
+    missing_variables,
+    worker_specs,
+)
 from byteps.common.errors import BytepsError
 
 JOB = {
@@ -99,6 +105,24 @@ def test_the_force_flag_is_read_as_the_library_reads_it(value, expected) -> None
 def test_a_force_flag_that_is_neither_on_nor_off_is_refused() -> None:
     with pytest.raises(BytepsError, match="BYTEPS_FORCE_DISTRIBUTED is 'maybe'"):
         is_distributed({"BYTEPS_FORCE_DISTRIBUTED": "maybe"})
+
+
+def test_workers_of_a_machine_of_a_larger_job_are_told_what_torch_asks_for() -> None:
+    def told(more: dict[str, str]) -> list[tuple[str | None, ...]]:
+        specs = worker_specs(["x"], {**JOB, "BYTEPS_NUMA_ON": "0", **more})
+        names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
+        return [tuple(spec.environment.get(name) for name in names) for spec in specs]
+
+    second = {"DMLC_NUM_WORKER": "2", "DMLC_WORKER_ID": "1", "RANK": "7"}
+    assert told({**second, "BYTEPS_LOCAL_SIZE": "2"}) == [
+        ("2", "4", "0", "2", "1"),
+        ("3", "4", "1", "2", "1"),
+    ]
+    assert told({**second, "BYTEPS_LOCAL_SIZES": "3,1"}) == [("3", "4", "0", "1", "1")]
+    own = {**second, "BYTEPS_LOCAL_SIZE": "1", "BYTEPS_GLOBAL_RANK": "0"}
+    assert told(own) == [("7", None, None, None, None)]
+    wrong = {**second, "DMLC_WORKER_ID": "2", "BYTEPS_LOCAL_SIZE": "1"}
+    assert told(wrong)[0][1] is None
 
 
 def test_missing_variables_by_role() -> None:

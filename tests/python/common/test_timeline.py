@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from byteps.common import environment
 from byteps.common.errors import InvalidArgumentError
 from byteps.common.request import Request
 from byteps.common.session import default
+from byteps.common.timeline import timeline as timeline_module
 from byteps.common.timeline.timeline import Entry, Recorder, Timeline, Trace, file_of_rank
 from byteps.common.timeline.timeline_merge import merge
 from byteps.common.types import DataType, Operation
@@ -45,6 +47,48 @@ def test_the_file_is_whole_after_every_event(tmp_path) -> None:
     assert events[-1]["args"] == {"dtype": "float32", "shape": "[3, 4]"}
     assert all(isinstance(e["ts"], int) for e in events if e["ph"] != "M")
     assert not any("tid" in event for event in events)
+
+
+@pytest.mark.parametrize("cause", ["full", "short", "limit"])
+def test_a_timeline_without_room_ends_as_valid_json_and_says_so(
+    cause, tmp_path, monkeypatch, caplog
+) -> None:
+    timeline = Timeline(tmp_path / "t.json", 3)
+    timeline.start(1, request("w"))
+    before = len(json.loads((tmp_path / "t.json").read_text()))
+    file = timeline._file
+    assert file is not None
+
+    class Full:
+        """The file on a disk that is full, until its end has been written again."""
+
+        name = file.name
+
+        def __getattr__(self, name: str):
+            return getattr(file, name)
+
+        def write(self, data: bytes) -> int:
+            if data == b"\n]":
+                return file.write(data)
+            if cause == "full":
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return file.write(data[:10])
+
+    if cause == "limit":
+        monkeypatch.setattr(timeline_module, "_BYTES_MAX", 600)
+    else:
+        timeline._file = Full()  # type: ignore[assignment]
+    for handle in range(2, 20):
+        timeline.start(handle, request("w"))
+    assert timeline.is_done()
+    events = json.loads((tmp_path / "t.json").read_text())
+    assert len(events) >= before
+    assert (len(events) > before) == (cause == "limit")
+    (warning,) = caplog.records
+    assert "t.json of rank 3 ends here: " in warning.getMessage()
+    why = {"full": "No space left", "short": "the disk is full", "limit": "the most that"}
+    assert why[cause] in warning.getMessage()
+    timeline.close()
 
 
 def test_the_times_of_the_library_count(tmp_path) -> None:

@@ -7,7 +7,9 @@ timelines of several ranks and servers, by one clock.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import os
 import time
 from collections import defaultdict
@@ -23,6 +25,10 @@ from byteps.common.types import DataType, Operation
 _REDUCTIONS = ("SUM", "AVERAGE", "MIN", "MAX", "PRODUCT")
 
 _PIECE = 1  # byteps_entry_kind
+_BEGIN, _END = b"[\n]", b"\n]"
+# A timeline of a long job would fill the disk.
+_BYTES_MAX = 1 << 30
+_LOG = logging.getLogger("byteps")
 
 # The category of events of single pieces; `timeline_merge` looks for it.
 PIECE_CATEGORY = "PIECE"
@@ -99,7 +105,7 @@ class Timeline:
         self._rows: dict[str, int] = {}
         self._open: dict[int, tuple[int, Request, int]] = {}
         self._file: IO[bytes] | None = Path(path).open("wb", buffering=0)  # noqa: SIM115
-        self._file.write(b"[\n]")
+        self._file.write(_BEGIN)
         epoch_us = time.time_ns() // 1000
         self._write([{"name": "process_name", "ph": "M", "pid": 0, "args": {
             "start_time_since_epoch_in_micros": epoch_us, "rank": rank}}])  # fmt: skip
@@ -204,10 +210,38 @@ class Timeline:
     def _write(self, events: list[dict[str, Any]]) -> None:
         if self._file is None:
             return
-        first = self._file.tell() == len(b"[\n]")
+        # The file itself says where it ends: a signal may break this off at any place.
+        size = self._file.seek(0, os.SEEK_END)
+        is_first = size == len(_BEGIN)
+        keep = size - len(_END) + (1 if is_first else 0)
         text = ",\n".join(json.dumps(event) for event in events)
-        self._file.seek(-1 if first else -2, os.SEEK_END)
-        self._file.write((text + "\n]" if first else ",\n" + text + "\n]").encode())
+        more = (("" if is_first else ",\n") + text).encode() + _END
+        if keep + len(more) > _BYTES_MAX:
+            why = f"it has {_BYTES_MAX >> 20} MiB, the most that a timeline gets"
+            self._give_up(keep, why)
+            return
+        try:
+            self._file.seek(keep)
+            if self._file.write(more) != len(more):
+                self._give_up(keep, "the disk is full")
+        except OSError as error:
+            self._give_up(keep, error.strerror or str(error))
+
+    def _give_up(self, keep: int, why: str) -> None:
+        """End the file with what it has, which stays valid JSON; the job goes on."""
+        if self._file is None:
+            return
+        with contextlib.suppress(OSError):
+            self._file.truncate(keep)
+            self._file.seek(keep)
+            self._file.write(_END)
+        name = self._file.name
+        self._close()
+        _LOG.warning(
+            "the timeline %s of rank %d ends here: %s. Record fewer steps, with start_timeline and "
+            "stop_timeline, or name a file on a disk that has room.",
+            *(name, self._rank, why),
+        )
 
 
 class Trace:

@@ -1,42 +1,46 @@
-"""Hugging Face Accelerate over byteps: ``bps run -np 2 python examples/torch_accelerate.py``.
+"""Hugging Face Accelerate: a script that knows nothing of byteps.
 
-Needs ``pip install accelerate``. Accelerate finds the world of torch.distributed that is there
-already, wraps the model in torch's DistributedDataParallel and shares out the batches.
+    bps run -np 2 --as gloo python examples/torch_accelerate.py
+    BYTEPS_TORCH_AS=gloo torchrun --nproc-per-node 2 examples/torch_accelerate.py
+    BYTEPS_TORCH_AS=gloo python examples/torch_accelerate.py 2     # as a notebook starts it
+
+Needs ``pip install accelerate``. Without `--as gloo` and without BYTEPS_TORCH_AS it runs over Gloo.
 """
 
 from __future__ import annotations
 
-import torch
-from accelerate import Accelerator
-from torch.utils.data import DataLoader, TensorDataset
+import sys
 
-import byteps.torch as bps
-import byteps.torch.distributed
+import accelerate
+import torch
+from regression import BATCH, data_of_all, fingerprint, make_model
+from torch.utils.data import DataLoader
 
 
 def main() -> None:
-    """Fit a line, on the data of all ranks."""
-    byteps.torch.distributed.init_process_group()
-    accelerator = Accelerator(cpu=True)
-    torch.manual_seed(0)
-    inputs = torch.randn(512, 4)
-    targets = inputs @ torch.tensor([1.0, -2.0, 3.0, 0.5]) + 1
-    loader = DataLoader(TensorDataset(inputs, targets), batch_size=16, shuffle=True)
-    model = torch.nn.Linear(4, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
-    for epoch in range(4):
-        for batch, target in loader:
+    """Train on the data of all ranks."""
+    accelerator = accelerate.Accelerator(cpu=True)
+    accelerate.utils.set_seed(0)
+    model = make_model()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    model, optimizer, loader = accelerator.prepare(
+        model, optimizer, DataLoader(data_of_all(), batch_size=BATCH, shuffle=True)
+    )
+    for _ in range(4):
+        for inputs, targets in loader:
             optimizer.zero_grad()
-            loss = torch.nn.functional.mse_loss(model(batch).squeeze(1), target)
+            loss = torch.nn.functional.mse_loss(model(inputs), targets)
             accelerator.backward(loss)
             optimizer.step()
-        mean = accelerator.gather(loss.detach().reshape(1)).mean().item()
-        accelerator.print(f"epoch {epoch}: loss {mean:.2e} over {accelerator.num_processes} ranks")
-    weights = accelerator.unwrap_model(model).weight.detach()
-    assert torch.equal(bps.allgather(weights), weights.expand(bps.size(), -1))
+    loss = accelerator.gather(loss.detach().reshape(1)).mean()
+    backend = torch.distributed.get_backend()
+    accelerator.print(f"loss {loss.item():.4f} on {accelerator.num_processes} ranks of {backend}")
+    print(f"weights {fingerprint(model.parameters())}")
     accelerator.end_training()
 
 
 if __name__ == "__main__":
-    main()
+    if len(sys.argv) > 1:
+        accelerate.notebook_launcher(main, num_processes=int(sys.argv[1]))
+    else:
+        main()

@@ -1,20 +1,22 @@
-"""torch's DistributedDataParallel over byteps: ``bps run -np 2 python examples/torch_ddp.py``.
+"""torch's DistributedDataParallel over byteps.
 
-A program for torchrun needs another name of the backend, and nothing else.
+    torchrun --nproc-per-node 2 examples/torch_ddp.py
+    bps run -np 2 python examples/torch_ddp.py
+
+A program for torchrun needs another name of the backend, and nothing else. `torch_ddp.py gloo` is
+the same program over Gloo.
 """
 
 from __future__ import annotations
 
 import torch
 import torch.distributed as dist
-from regression import STEPS, loss_of, make_model
-
-import byteps.torch  # noqa: F401  registers the backend
+from regression import STEPS, chosen_backend, fingerprint, loss_of, make_model
 
 
 def main() -> None:
     """Train."""
-    dist.init_process_group("byteps")
+    dist.init_process_group(chosen_backend())
     torch.manual_seed(0)
     model = torch.nn.parallel.DistributedDataParallel(make_model())
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -27,6 +29,7 @@ def main() -> None:
     dist.all_reduce(loss)
     if dist.get_rank() == 0:
         print(f"loss {loss.item() / dist.get_world_size():.4f} on {dist.get_world_size()} ranks")
+    print(f"weights {fingerprint(model.parameters())}")
     dist.destroy_process_group()
 
 

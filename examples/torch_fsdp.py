@@ -1,21 +1,22 @@
-"""FSDP over byteps: ``bps run -np 2 python examples/torch_fsdp.py``.
+"""FSDP over byteps: each rank keeps its part of the parameters, and gathers a layer when needed.
 
-Each rank keeps its part of the parameters, and gathers a layer when it needs it.
+    torchrun --nproc-per-node 2 examples/torch_fsdp.py
+    bps run -np 2 python examples/torch_fsdp.py
+
+`torch_fsdp.py gloo` is the same program over Gloo.
 """
 
 from __future__ import annotations
 
 import torch
 import torch.distributed as dist
-from regression import STEPS, loss_of, make_model
+from regression import STEPS, chosen_backend, fingerprint, loss_of, make_model
 from torch.distributed.fsdp import fully_shard
-
-import byteps.torch  # noqa: F401  registers the backend
 
 
 def main() -> None:
     """Train."""
-    dist.init_process_group("byteps")
+    dist.init_process_group(chosen_backend())
     torch.manual_seed(0)
     mesh = dist.device_mesh.init_device_mesh("cpu", (dist.get_world_size(),))
     model = make_model()
@@ -36,6 +37,7 @@ def main() -> None:
     if dist.get_rank() == 0:
         print(f"rank 0 keeps {kept} of {everything} numbers")
         print(f"loss {loss.item() / dist.get_world_size():.4f} on {dist.get_world_size()} ranks")
+    print(f"weights {fingerprint(p.full_tensor() for p in model.parameters())}")
     dist.destroy_process_group()
 
 

@@ -7,8 +7,8 @@ command_help() {
 
   demo              train a small network on 2 workers and 2 servers; compare with one process
   test              the default lanes: lint gcc python engines sim spec frameworks; about 20 minutes
-  test --all        also the long lanes: torch-old torch-new matrix collectives asan tsan clang tidy
-                    fuzz bench wheel docs seeing
+  test --all        also the long lanes: torch-old torch-new integrations matrix collectives asan
+                    tsan clang tidy fuzz bench wheel docs seeing
   lane NAME...      single lanes of these; or mutants: small wrong edits that a test must notice;
                     or aarch64: cross-compiled, and unit tests under qemu (needs root)
   lane engines      the tests with sshd, Slurm, Open MPI and Ray, which are unpacked into
@@ -21,6 +21,8 @@ command_help() {
                     of its own, with one wheel of byteps; without options, the newest TensorFlow,
                     Keras, JAX and MXNet
                     A lane fails if it skips a test that is not in tools/may_skip.txt.
+  lane integrations the examples of transformers' Trainer, Accelerate, Lightning, DeepSpeed
+                    and torch's own parallel modules, over byteps and over gloo
   lint [NAME...]    formatting, layers, headers, sizes, words, docs; seconds
   format            rewrite what clang-format and ruff would complain about
   sim [ARGUMENT...] the cluster simulator, e.g. ./dev sim --seeds 20000

@@ -8,6 +8,7 @@
 # and `torch-new` run these tests with the oldest and the newest torch.
 
 readonly FRAMEWORK_TESTS=tests/python/frameworks
+readonly INTEGRATION_TESTS=tests/python/integrations
 readonly TORCH_TESTS="tests/python/adapters/test_torch_*.py tests/python/shipped/test_examples.py
   tests/python/whole_jobs/test_checkpoints.py tests/python/whole_jobs/test_jobs.py"
 FRAMEWORK_VERSIONS=""
@@ -134,3 +135,14 @@ lane_frameworks() {
 
 lane_torch_old() { FRAMEWORK_NAMES=torch FRAMEWORK_VERSIONS=old lane_frameworks; }
 lane_torch_new() { FRAMEWORK_NAMES=torch FRAMEWORK_VERSIONS=new lane_frameworks; }
+
+# The lane `integrations`: Trainer, Accelerate, Lightning, DeepSpeed and torch's own
+# parallel modules, with one backend and the other, in an environment that has all of them.
+lane_integrations() {
+  local place="$VENV-integrations"
+  ensure_wheel || return
+  ensure_framework "$place" tools/requirements-integrations.txt "the lane integrations" \
+    integrations || return
+  run_pytest "programs of other libraries" integrations "$place/bin/python" \
+    -n "$(jobs_count)" --dist worksteal "$INTEGRATION_TESTS"
+}

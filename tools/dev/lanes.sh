@@ -5,15 +5,16 @@
 
 # The sanitizer lanes take longer than the rest together on two cores; `./dev test --all` has them.
 readonly LANES_DEFAULT="lint gcc python engines sim spec frameworks"
-readonly LANES_MORE="torch-old torch-new matrix collectives asan tsan clang tidy fuzz bench wheel \
-docs seeing"
+readonly LANES_MORE="torch-old torch-new integrations matrix collectives asan tsan clang tidy fuzz \
+bench wheel docs seeing"
 
 # What has threads, or runs parts that have: ctest names, an extended regular expression.
 readonly THREADED='(base|machine|transport|runtime|session|tests|cluster|capi|local)'
 
 readonly SEEING_TESTS=tests/python/seeing
 # Those that the Python of .venv can run; some need what the lane engines has.
-readonly OWN_TESTS=("--ignore=$FRAMEWORK_TESTS" "--ignore=$SEEING_TESTS" tests/python)
+readonly OWN_TESTS=("--ignore=$FRAMEWORK_TESTS" "--ignore=$INTEGRATION_TESTS"
+  "--ignore=$SEEING_TESTS" tests/python)
 
 # As without sanitizers, who asks for more memory than there is gets an error, and the process does
 # not end.

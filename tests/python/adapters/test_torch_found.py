@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import subprocess
 import sys
 import types
@@ -11,7 +10,7 @@ import job_runs
 import pytest
 from job_runs import COLD_PYTHON, job
 from processes import LIMIT_S, finish
-from torch_jobs import MISSING, needs_torch
+from torch_jobs import needs_entry_points, needs_torch
 
 from byteps.common.errors import InvalidArgumentError
 
@@ -19,18 +18,6 @@ environment = job_runs.environment
 pytestmark = needs_torch
 
 BACKENDS = ("byteps", "cpu:byteps", "cpu:byteps,cuda:nccl")
-
-
-def loads_entry_points() -> bool:
-    """Return whether `import torch` calls what packages name in the group `torch.backends`."""
-    if MISSING:
-        return False
-    return tuple(map(int, importlib.metadata.version("torch").split(".")[:2])) >= (2, 5)
-
-
-needs_entry_points = pytest.mark.skipif(
-    not loads_entry_points(), reason="torch before 2.5 loads no entry points"
-)
 
 
 @needs_entry_points

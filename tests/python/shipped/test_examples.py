@@ -54,7 +54,7 @@ needs_sharding = pytest.mark.skipif(bool(what_is_not_sharded()), reason=what_is_
 @pytest.mark.parametrize(
     ("name", "servers"),
     [
-        ("torch_ddp.py", 0),
+        pytest.param("torch_ddp.py", 0, marks=torch_jobs.needs_entry_points),
         pytest.param("torch_fsdp.py", 0, marks=needs_sharding),
         ("torch_cross_barrier.py", 2),
         ("torch_accumulation.py", 1),

@@ -16,10 +16,21 @@ from repo import ROOT
 SIZE_MAX = 8_000_000
 # The package without extras. No framework: a user brings the one that he has.
 REQUIREMENTS = ("cloudpickle", "nanobind-backend", "typer")
-TAG = re.compile(r"-cp310-abi3-manylinux_2_\d+_(x86_64|aarch64)\.whl$")
+GLIBC_MAX = 28  # RHEL 8 has 2.28
+TAG = re.compile(r"-cp310-abi3-manylinux_2_(\d+)_(x86_64|aarch64)\.whl$")
+# For programs in C and C++, and for users who read an error that names a page.
+MUST_HAVE = (
+    "byteps/docs/running.md",
+    "byteps/include/byteps/byteps.h",
+    "byteps/include/byteps/byteps.hpp",
+    "byteps/share/cmake/byteps/byteps-config.cmake",
+    "byteps/share/pkgconfig/byteps.pc",
+)
 LIBRARY = "byteps/libbyteps.so"
+PROGRAMS = ("byteps/bin/bps-scheduler", "byteps/bin/bps-server")
+HARDENED = (LIBRARY, *PROGRAMS)
 # Each of these is a file of its own, with the one library beside it.
-USERS_OF_LIBRARY = ("byteps/_core.abi3.so", "byteps/bin/bps-scheduler", "byteps/bin/bps-server")
+USERS_OF_LIBRARY = ("byteps/_core.abi3.so", *PROGRAMS)
 # What the machine must have; auditwheel looks at the versions. The rest travels in the wheel.
 SYSTEM = re.compile(r"^(lib(c|m|pthread|dl|rt|gcc_s|stdc\+\+)\.so\.\d|ld-linux.*\.so\.\d)")
 
@@ -33,8 +44,9 @@ def run(command: list[str]) -> tuple[int, str]:
 
 
 def check_file(wheel: Path) -> Iterator[str]:
-    if not TAG.search(wheel.name):
-        yield f"its tag is not cp310-abi3-manylinux_2_N: {wheel.name}"
+    tag = TAG.search(wheel.name)
+    if tag is None or int(tag[1]) > GLIBC_MAX:
+        yield f"its tag is not cp310-abi3-manylinux_2_{GLIBC_MAX} or older: {wheel.name}"
     size = wheel.stat().st_size
     if size > SIZE_MAX:
         yield f"it has {size} bytes, and at most {SIZE_MAX} are allowed: was it stripped?"
@@ -48,6 +60,12 @@ def check_metadata(text: str, version: str) -> Iterator[str]:
         name = re.split(r"[^\w.-]", requirement)[0].lower()
         if "extra ==" not in requirement and name not in REQUIREMENTS:
             yield f"it requires {requirement}; only {', '.join(REQUIREMENTS)} are meant to be there"
+
+
+def check_names(names: list[str]) -> Iterator[str]:
+    for name in MUST_HAVE:
+        if name not in names:
+            yield f"it lacks {name}"
 
 
 def needed(elf: str) -> list[str]:
@@ -80,6 +98,19 @@ def check_exports(listing: str) -> Iterator[str]:
             yield f"the library exports {name}: give it hidden visibility"
 
 
+def shown_by(library: Path) -> str:
+    """What nm says that a library shows to others."""
+    return run(["nm", "--dynamic", "--defined-only", "--format=posix", str(library)])[1]
+
+
+def check_own_memory(name: str, listing: str) -> Iterator[str]:
+    """`listing` is what nm says that a file shows. What allocates memory must not be among it: the
+    libraries of others in the process would use it, too."""
+    names = [line.split()[0].split("@")[0] for line in listing.splitlines() if line.split()]
+    if found := sorted(one for one in names if re.match(r"_Zn[wa]|_Zd[la]|__cxa_", one)):
+        yield f"{name} shows {found[0]} of a C++ library that is linked in: link the machine's"
+
+
 def check_python_free(name: str, listing: str) -> Iterator[str]:
     """`listing` is what nm says that a file needs which has no `abi3` in its name.
 
@@ -97,9 +128,16 @@ def check_tools(wheel: Path, execute: Run = run) -> Iterator[str]:
         if status != 0:
             yield f"{' '.join(tool)} failed:\n{output}"
         elif tool[0] == "auditwheel":
-            tag = re.search(r"manylinux_2_\d+", wheel.name)
-            if tag is None or tag[0] not in output:
+            tag = TAG.search(wheel.name)
+            found = re.search(r'platform tag:\s+"manylinux_2_(\d+)_', output)
+            if tag is None or found is None or int(found[1]) > int(tag[1]):
                 yield f"auditwheel does not find it consistent with its tag:\n{output}"
+
+
+def check_hardening(files: list[Path]) -> Iterator[str]:
+    status, output = run([sys.executable, str(ROOT / "tests/hardening_test.py"), *map(str, files)])
+    if status != 0:
+        yield output.strip()
 
 
 def check(wheel: Path, version: str) -> Iterator[str]:
@@ -117,10 +155,12 @@ def check(wheel: Path, version: str) -> Iterator[str]:
                 if not name.endswith(".abi3.so"):
                     undefined = ["nm", "--dynamic", "--undefined-only", "--format=posix"]
                     yield from check_python_free(name, run([*undefined, str(path)])[1])
+                if name.endswith(".so"):
+                    yield from check_own_memory(name, shown_by(path))
+        yield from check_names(names)
+        yield from check_hardening([Path(folder) / name for name in HARDENED])
         yield from check_libraries(names, needs)
-        library = str(Path(folder) / LIBRARY)
-        listing = run(["nm", "--dynamic", "--defined-only", "--format=posix", library])[1]
-        yield from check_exports(listing)
+        yield from check_exports(shown_by(Path(folder) / LIBRARY))
     yield from check_tools(wheel)
 
 

@@ -34,7 +34,8 @@ command_help() {
   asan, tsan        one sanitizer lane
   fresh COMMAND     COMMAND in a bare Debian 12 made for it (needs root); tests what is committed
   docs              the site of all pages, with checked links, in build/site
-  wheel             build, check and try the wheel and the archive of the servers, into dist/
+  wheel             build, check and try the wheels and the archives of the servers, for x86-64 and
+                    ARM, into dist/
   first-sum         the wheel of dist/ in a bare Debian 12: seconds until the first sum (needs root)
   setup             install what is missing and stop
   clean             remove build/ (.venv stays)
@@ -43,7 +44,7 @@ Everything missing is installed first: system packages (with root or sudo), then
   DEV_TORCH_SPEC    which torch to install (torch==2.13.0)
   DEV_TORCH_INDEX   package index for torch (pip's, if it is set to one; else PyTorch's CPU builds)
   DEV_PYTHON        the Python that .venv is made from (python3)
-  DEV_PYTHONS       interpreters in which ./dev wheel tries the wheel (python3.10 to python3.13)
+  DEV_PYTHONS       interpreters in which ./dev wheel tries the wheel (python3.10 to python3.14)
   DEV_VENV          another place for .venv
   DEV_JOBS          parallel compilations (number of cores)
   DEV_SIM_SEEDS     seeds of the lane sim (3000)
@@ -179,7 +180,7 @@ command_bench() {
 
 command_wheel() {
   plan_steps 0
-  ensure_system tools/apt.txt
+  ensure_system tools/apt.txt tools/apt-wheel.txt
   ensure_release_needs
   make_wheel
 }

@@ -85,7 +85,7 @@ fresh_first_sum() {
     fresh_bootstrap_for_users "$suite" "$root" "$mirror"
   fresh_copy_settings "$suite" "$root"
   mkdir -p "$root/byteps"
-  cp "$wheel" tools/dev/first_sum.sh "$root/byteps"
+  cp "$wheel" tools/dev/first_sum.{sh,py} "$root/byteps"
   FRESH_SCRIPT="bash first_sum.sh $(basename "$wheel")" step "first sum in it" bare-first-sum \
     fresh_run "$root" || status=$?
   grep -h "^from the wheel" "$LOGS/bare-first-sum.log" || true
@@ -93,9 +93,13 @@ fresh_first_sum() {
   return "$status"
 }
 
-# The namespaces end with the command, and with them its processes and mounts.
+# The namespaces end with the command, and with them its processes and mounts. FRESH_QEMU is the
+# program that runs those of the root, if they are for ARM. The kernel lets a user namespace say so
+# for itself, and nothing of this machine changes.
 fresh_run() {
-  unshare --mount --propagation private --pid --fork --kill-child --ipc -- \
+  local user=()
+  if [[ -n ${FRESH_QEMU:-} ]]; then user=(--user --map-root-user); fi
+  unshare "${user[@]}" --mount --propagation private --pid --fork --kill-child --ipc -- \
     bash tools/dev/fresh_enter.sh "$@"
 }
 

@@ -16,14 +16,24 @@ pip_folders() {
     done | sort -u
 }
 
+# The kernel hands programs for ARM to qemu, which it opens now: the root does not have it. The text
+# is what every ELF file for 64-bit ARM begins with, and which of its bits count.
+register_qemu() {
+  local zeros='\x00\x00\x00\x00\x00\x00\x00\x00' ones='\xff\xff\xff\xff\xff\xff\xff'
+  mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc
+  printf ':arm:M::%s:%s:%s:F' "\\x7fELF\\x02\\x01\\x01\\x00$zeros\\x02\\x00\\xb7\\x00" \
+    "$ones\\x00$ones\\xff\\xfe\\xff\\xff\\xff" "$FRESH_QEMU" >/proc/sys/fs/binfmt_misc/register
+}
+
 enter() {
   local root=$1 folder variable
   local environment=(HOME=/root TERM="${TERM:-dumb}" LANG=C.UTF-8
     PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)
   shift
   mount --bind "$root" "$root" # unshare, in a test, wants the root to be a mount
+  if [[ -n ${FRESH_QEMU:-} ]]; then register_qemu; fi
   mount -t proc proc "$root/proc"
-  mount -t sysfs sysfs "$root/sys"
+  mount --rbind /sys "$root/sys"
   mount --rbind /dev "$root/dev"
   mount -t tmpfs tmpfs "$root/tmp"
   mount -t tmpfs tmpfs "$root/run"

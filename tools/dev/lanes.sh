@@ -162,7 +162,10 @@ lane_seeing() {
 
 lane_docs() { make_site; }
 
-lane_wheel() { ensure_release_needs && make_wheel; }
+lane_wheel() {
+  ensure_system tools/apt-wheel.txt
+  ensure_release_needs && make_wheel
+}
 
 # Not in --all: an edit takes half a minute.
 lane_mutants() {

@@ -15,15 +15,16 @@ NEEDS = {
 
 def test_names_that_say_how_a_wheel_was_built(tmp_path) -> None:
     verdicts = {}
-    for tag in ("cp310-abi3-manylinux_2_34_x86_64", "cp311-cp311-linux_x86_64"):
+    good = ("cp310-abi3-manylinux_2_28_x86_64", "cp310-abi3-manylinux_2_17_aarch64")
+    for tag in (*good, "cp311-cp311-linux_x86_64", "cp310-abi3-manylinux_2_29_x86_64"):
         wheel = tmp_path / f"byteps_cpp-1.2.3-{tag}.whl"
         wheel.write_bytes(b"")
         verdicts[tag] = list(check_wheel.check_file(wheel))
-    assert [len(found) for found in verdicts.values()] == [0, 1]
+    assert [len(found) for found in verdicts.values()] == [0, 0, 1, 1]
 
 
 def test_a_large_wheel_is_found(tmp_path) -> None:
-    wheel = tmp_path / "byteps_cpp-1.2.3-cp310-abi3-manylinux_2_34_x86_64.whl"
+    wheel = tmp_path / "byteps_cpp-1.2.3-cp310-abi3-manylinux_2_28_x86_64.whl"
     with wheel.open("wb") as file:
         file.truncate(check_wheel.SIZE_MAX + 1)
     (problem,) = check_wheel.check_file(wheel)
@@ -54,6 +55,12 @@ def test_one_library_for_all_and_nothing_from_elsewhere() -> None:
     assert "needs libspdlog.so.1.10" in problem
 
 
+def test_what_programs_are_built_with_must_be_there() -> None:
+    assert list(check_wheel.check_names(list(check_wheel.MUST_HAVE))) == []
+    (problem,) = check_wheel.check_names(list(check_wheel.MUST_HAVE[1:]))
+    assert problem == f"it lacks {check_wheel.MUST_HAVE[0]}"
+
+
 def test_needed_libraries_are_read_from_readelf() -> None:
     text = " 0x0000000000000001 (NEEDED)             Shared library: [libhwy.so.1]\n"
     assert check_wheel.needed(text) == ["libhwy.so.1"]
@@ -75,8 +82,9 @@ def test_only_extensions_with_abi3_in_their_name_use_python() -> None:
 
 
 def test_what_the_judges_say_is_passed_on(tmp_path) -> None:
-    wheel = tmp_path / "byteps_cpp-1.2.3-cp310-abi3-manylinux_2_34_x86_64.whl"
-    verdicts = {"auditwheel": (0, "manylinux_2_34_x86_64"), "abi3audit": (1, "uses _PyX")}
+    wheel = tmp_path / "byteps_cpp-1.2.3-cp310-abi3-manylinux_2_28_x86_64.whl"
+    tag = 'x.whl is consistent\nwith the following platform tag: "manylinux_2_{}_x86_64".'
+    verdicts = {"auditwheel": (0, tag.format(27)), "abi3audit": (1, "uses _PyX")}
 
     def execute(command: list[str]) -> tuple[int, str]:
         return verdicts[command[0].rpartition("/")[2]]
@@ -84,3 +92,13 @@ def test_what_the_judges_say_is_passed_on(tmp_path) -> None:
     (problem,) = check_wheel.check_tools(wheel, execute)
     assert "abi3audit" in problem
     assert "uses _PyX" in problem
+    verdicts = {"auditwheel": (0, tag.format(29)), "abi3audit": (0, "")}
+    (problem,) = check_wheel.check_tools(wheel, execute)
+    assert "consistent with its tag" in problem
+
+
+def test_a_cxx_library_that_is_linked_in_stays_inside() -> None:
+    listing = "byteps_open T 10 2\n_ZNSt6vectorE W 1 2\n"
+    assert list(check_wheel.check_own_memory("a.so", listing)) == []
+    (problem,) = check_wheel.check_own_memory("a.so", listing + "_ZdlPv W 1 2\n")
+    assert problem.startswith("a.so shows _ZdlPv ")

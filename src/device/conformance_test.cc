@@ -49,6 +49,7 @@ TEST_P(DeviceConformance, ADeviceHasAName) {
   EXPECT_GE(user_->devices().count(), 2);
   EXPECT_FALSE(user_->devices().version().empty());
   EXPECT_FALSE(device(0).facts().name.empty());
+  EXPECT_EQ(user_->devices().FactsOf(1).value().uuid, device(1).facts().uuid);
   EXPECT_NE(device(0).facts().uuid, device(1).facts().uuid);
   EXPECT_EQ(&device(1), &device(1)) << "a device is opened once";
   for (int number : {-1, user_->devices().count()}) {

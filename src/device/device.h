@@ -68,7 +68,7 @@ class Device {
   virtual Result<std::unique_ptr<CopyStream>> NewCopyStream() = 0;
 
   // Return and take back host memory that the device reaches by itself. kExhausted: there is no
-  // such memory. REQUIRES: the thread has entered.
+  // such memory. Any thread.
   virtual Result<std::byte*> TakePinned(size_t bytes) = 0;
   virtual void GivePinned(std::byte* memory) = 0;
 };
@@ -80,6 +80,8 @@ class Devices {
   // Return how many devices there are, and the version of their driver.
   virtual int count() const = 0;
   virtual const std::string& version() const = 0;
+  // Returns what a device is. Makes no context. kInvalidArgument: there is no such device.
+  virtual Result<DeviceFacts> FactsOf(int number) const = 0;
   // Returns a device, which lives as long as this object. A device gets memory of the driver's only
   // when somebody asks for it here. kInvalidArgument: there is no such device. Any thread.
   virtual Result<Device*> Open(int number) = 0;

@@ -219,13 +219,18 @@ class CudaDevice final : public Device {
   }
 
   Result<std::byte*> TakePinned(size_t bytes) override {
+    WithContext current(driver_, context_);
+    if (!current.status().ok()) return current.status();
     void* memory = nullptr;
     Status status = driver_.Check(driver_.call().cuMemHostAlloc(&memory, bytes, kHostAllocPortable),
                                   "pinned memory" + where_);
     if (!status.ok()) return Status(StatusCode::kExhausted, status.message());
     return static_cast<std::byte*>(memory);
   }
-  void GivePinned(std::byte* memory) override { driver_.call().cuMemFreeHost(memory); }
+  void GivePinned(std::byte* memory) override {
+    WithContext current(driver_, context_);
+    driver_.call().cuMemFreeHost(memory);
+  }
 
  private:
   const Driver& driver_;
@@ -245,52 +250,61 @@ class CudaDevices final : public Devices {
   int count() const override { return count_; }
   const std::string& version() const override { return driver_.version(); }
 
-  Result<Device*> Open(int number) override {
-    if (number < 0 || number >= count()) {
-      return Status(StatusCode::kInvalidArgument,
-                    "there is no device " + std::to_string(number) + ": this process sees " +
-                        std::to_string(count()) + " (CUDA_VISIBLE_DEVICES), from 0");
-    }
-    MutexLock lock(mutex_);
-    std::unique_ptr<CudaDevice>& device = devices_[static_cast<size_t>(number)];
-    if (device == nullptr) {
-      Result<std::unique_ptr<CudaDevice>> made = Make(number);
-      if (!made.ok()) return made.status();
-      device = std::move(made).value();
-    }
-    return device.get();
-  }
-
- private:
-  Result<std::unique_ptr<CudaDevice>> Make(int number) {
-    const Functions& call = driver_.call();
-    const std::string what = "cuda:" + std::to_string(number);
+  Result<DeviceFacts> FactsOf(int number) const override {
     Ordinal ordinal = 0;
+    Status found = Find(number, ordinal);
+    if (!found.ok()) return found;
+    const Functions& call = driver_.call();
+    const std::string what = NameOf(number);
     char name[256] = "";
     char address[64] = "";
     unsigned char uuid[kUuidBytes] = {};
-    Status status = driver_.Check(call.cuDeviceGet(&ordinal, number), what);
-    if (status.ok())
-      status = driver_.Check(call.cuDeviceGetName(name, sizeof(name), ordinal), what);
-    if (status.ok()) {
-      status = driver_.Check(call.cuDeviceGetPCIBusId(address, sizeof(address), ordinal), what);
+    Status told = driver_.Check(call.cuDeviceGetName(name, sizeof(name), ordinal), what);
+    if (told.ok()) {
+      told = driver_.Check(call.cuDeviceGetPCIBusId(address, sizeof(address), ordinal), what);
     }
-    if (status.ok()) {
+    if (told.ok()) {
       auto* const place = reinterpret_cast<CUuuid_st*>(uuid);
-      status = driver_.Check(call.cuDeviceGetUuid_v2(place, ordinal), what);
+      told = driver_.Check(call.cuDeviceGetUuid_v2(place, ordinal), what);
     }
-    if (!status.ok()) return status;
+    if (!told.ok()) return told;
     DeviceFacts facts{.name = name, .uuid = "", .address = address};
     for (unsigned char byte : uuid) {
       char hex[3];
       std::snprintf(hex, sizeof(hex), "%02x", byte);
       facts.uuid += hex;
     }
+    return facts;
+  }
+
+  Result<Device*> Open(int number) override {
+    Ordinal ordinal = 0;
+    Status found = Find(number, ordinal);
+    if (!found.ok()) return found;
+    MutexLock lock(mutex_);
+    std::unique_ptr<CudaDevice>& device = devices_[static_cast<size_t>(number)];
+    if (device != nullptr) return device.get();
+    Result<DeviceFacts> facts = FactsOf(number);
+    if (!facts.ok()) return facts.status();
     Context context = nullptr;
-    status =
-        driver_.Check(call.cuDevicePrimaryCtxRetain(&context, ordinal), "the context of " + what);
-    if (!status.ok()) return status;
-    return std::make_unique<CudaDevice>(driver_, number, ordinal, context, std::move(facts));
+    Status retained = driver_.Check(driver_.call().cuDevicePrimaryCtxRetain(&context, ordinal),
+                                    "the context of " + NameOf(number));
+    if (!retained.ok()) return retained;
+    device =
+        std::make_unique<CudaDevice>(driver_, number, ordinal, context, std::move(facts).value());
+    return device.get();
+  }
+
+ private:
+  static std::string NameOf(int number) { return "cuda:" + std::to_string(number); }
+
+  Status Find(int number, Ordinal& ordinal) const {
+    if (number >= 0 && number < count_) {
+      return driver_.Check(driver_.call().cuDeviceGet(&ordinal, number), NameOf(number));
+    }
+    return {StatusCode::kInvalidArgument, "there is no device " + std::to_string(number) +
+                                              ": this process sees " + std::to_string(count_) +
+                                              " (CUDA_VISIBLE_DEVICES), from 0"};
   }
 
   const Driver driver_;

@@ -158,10 +158,16 @@ HostDevices::HostDevices(int count) {
   }
 }
 
-Result<Device*> HostDevices::Open(int number) {
+Result<DeviceFacts> HostDevices::FactsOf(int number) const {
   if (number < 0 || number >= count()) {
     return Status(StatusCode::kInvalidArgument, "there is no device " + std::to_string(number));
   }
+  return devices_[static_cast<size_t>(number)]->facts();
+}
+
+Result<Device*> HostDevices::Open(int number) {
+  Result<DeviceFacts> facts = FactsOf(number);
+  if (!facts.ok()) return facts.status();
   return static_cast<Device*>(devices_[static_cast<size_t>(number)].get());
 }
 

@@ -83,6 +83,7 @@ class HostDevices final : public Devices {
   explicit HostDevices(int count);
   int count() const override { return static_cast<int>(devices_.size()); }
   const std::string& version() const override { return version_; }
+  Result<DeviceFacts> FactsOf(int number) const override;
   Result<Device*> Open(int number) override;
   HostDevice& device(int number) { return *devices_[static_cast<size_t>(number)]; }
 

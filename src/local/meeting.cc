@@ -3,8 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "src/base/proof.h"
@@ -152,6 +156,17 @@ class Guest {
 };
 
 }  // namespace
+
+uint32_t ProcessOf(const UniqueFd& life_fd) {
+  // The kernel names the process of a pidfd; a pipe has no such line.
+  std::ifstream lines("/proc/self/fdinfo/" + std::to_string(life_fd.get()));
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("Pid:")) continue;
+    const int64_t process = std::strtoll(line.c_str() + std::strlen("Pid:"), nullptr, 10);
+    return process > 0 ? static_cast<uint32_t>(process) : 0;
+  }
+  return 0;
+}
 
 std::string MeetingName(const MeetingOptions& options) {
   // The name depends on the user, so that users cannot see each other's jobs.

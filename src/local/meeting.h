@@ -71,6 +71,9 @@ struct Meeting {
 // too low. No thread, file or socket is left after an error.
 Result<Meeting> Meet(const MeetingOptions& options, Time deadline);
 
+// Returns the number of the process of a life descriptor, for people; 0: not known.
+uint32_t ProcessOf(const UniqueFd& life_fd);
+
 // Returns the name under which the processes meet; for tests.
 std::string MeetingName(const MeetingOptions& options);
 

@@ -63,6 +63,10 @@ TEST(MeetingTest, AllGetTheSameMemoryAndALifeDescriptorOfEachOther) {
       mine->memory.bytes()[rank] = std::byte{7};
       for (uint32_t other = 0; other < 3; ++other) {
         EXPECT_EQ(static_cast<bool>(mine->life_fds[other]), other != rank);
+        if (other != rank) {
+          const uint32_t process = ProcessOf(mine->life_fds[other]);
+          EXPECT_EQ(process, static_cast<uint32_t>(getpid()));
+        }
       }
     }
     for (uint32_t rank = 0; rank < 3; ++rank) {

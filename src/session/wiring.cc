@@ -209,6 +209,7 @@ Result<runtime::StartedEngine> MakeLocalEngine(const config::Options& options,
   local.alive_every = milliseconds(options.heartbeat_interval_ms);
   local.silence_max = milliseconds(options.heartbeat_timeout_ms);
   local.go_on = std::move(go_on);
+  local.node = NodeName();
   return machine::StartLocalEngine(local, log);
 }
 

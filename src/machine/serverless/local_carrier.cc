@@ -16,8 +16,6 @@ constexpr TensorId kTensorsMax = UINT32_MAX - 2;
 // Returns the number by which a member is told apart. The job's status uses 0 for servers.
 uint64_t MemberOf(uint32_t rank) { return uint64_t{rank} + 1; }
 
-std::string NameOf(uint32_t rank) { return "worker " + std::to_string(rank); }
-
 protocol::Declarations::Rank RankOf(uint32_t rank) { return {MemberOf(rank), rank}; }
 
 }  // namespace
@@ -98,8 +96,9 @@ void LocalCarrier::On(uint32_t rank, const wire::Message& message) {
     if (!alive->account.has_value() || Has(rounds_.left(), rank)) return;
     accounts_.Take(rank, MemberOf(rank), *alive->account, now_);
     if (accounts_.asked().empty()) return;
+    auto names = [this](uint32_t one) { return NameOf(one); };
     say_(rank,
-         wire::Message(wire::Alive{{}, accounts_.asked(), accounts_.NotesFor(rank, now_, NameOf)}));
+         wire::Message(wire::Alive{{}, accounts_.asked(), accounts_.NotesFor(rank, now_, names)}));
   }
 }
 
@@ -112,6 +111,8 @@ protocol::JobStatus LocalCarrier::Describe(Time now) const {
   for (uint32_t rank = 0; rank < options_.ranks; ++rank) {
     protocol::MemberStatus one;
     one.index = rank;
+    one.process = ProcessOf(rank);
+    one.node = options_.node;
     auto teller = accounts_.tellers().find(rank);
     if (teller != accounts_.tellers().end()) one.silent = now - teller->second.at;
     if (Has(rounds_.left(), rank)) {
@@ -142,7 +143,19 @@ void LocalCarrier::OnTick(Time now) {
   }
   std::optional<Time> report = accounts_.NextDue();
   if (!report.has_value() || now < *report) return;
-  for (const std::string& line : accounts_.Report(now, NameOf)) options_.report(line);
+  auto names = [this](uint32_t rank) { return NameOf(rank); };
+  for (const std::string& line : accounts_.Report(now, names)) options_.report(line);
+}
+
+uint32_t LocalCarrier::ProcessOf(uint32_t rank) const {
+  return rank < options_.processes.size() ? options_.processes[rank] : 0;
+}
+
+std::string LocalCarrier::NameOf(uint32_t rank) const {
+  const std::string name = "worker " + std::to_string(rank);
+  const uint32_t process = ProcessOf(rank);
+  if (process == 0) return name;
+  return name + " (process " + std::to_string(process) + " on " + options_.node + ")";
 }
 
 void LocalCarrier::Close() {

@@ -32,6 +32,9 @@ struct LocalCarrierOptions {
   Duration stall_after{};
   std::function<void(const std::string&)> report = nullptr;
   SmallMemory small{};
+  // The ranks' processes, for people; 0, or no entry: not known.
+  std::vector<uint32_t> processes{};
+  std::string node{};  // the host's name, for people
 };
 
 class LocalCarrier {
@@ -65,6 +68,8 @@ class LocalCarrier {
   void On(uint32_t rank, const GaveUp& word);
   void On(uint32_t rank, const wire::Message& message);
 
+  std::string NameOf(uint32_t rank) const;
+  uint32_t ProcessOf(uint32_t rank) const;
   bool OnComplete(const RoundKey& key, const CompleteRound& round);
   void SayTo(RankSet ranks, const LocalWords::ToRank& word);
   void Deliver(const protocol::Declarations::Answers& answers);

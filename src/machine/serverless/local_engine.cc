@@ -1,5 +1,7 @@
 #include "src/machine/serverless/local_engine.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 #include <variant>
@@ -59,6 +61,19 @@ uint32_t LooksMax(const LocalEngineOptions& options) {
   return static_cast<uint32_t>(options.silence_max / options.alive_every) + 1;
 }
 
+// Returns the processes of all ranks; 0: not known.
+std::vector<uint32_t> ProcessesOf(const local::Meeting& meeting, uint32_t own, uint32_t size) {
+  std::vector<uint32_t> processes(size);
+  for (uint32_t rank = 0; rank < size; ++rank) {
+    if (rank == own) {
+      processes[rank] = static_cast<uint32_t>(getpid());
+    } else if (rank < meeting.life_fds.size()) {
+      processes[rank] = local::ProcessOf(meeting.life_fds[rank]);
+    }
+  }
+  return processes;
+}
+
 }  // namespace
 
 LocalEngine::LocalEngine(const LocalEngineOptions& options, local::Meeting meeting, Log& log)
@@ -92,7 +107,8 @@ LocalEngine::LocalEngine(const LocalEngineOptions& options, local::Meeting meeti
         window_,
         LocalCarrierOptions{options.size, PieceBytesFor(options.size), options.judge_after,
                             options.stall_after, [this](const std::string& text) { Report(text); },
-                            room_.Small()},
+                            room_.Small(), ProcessesOf(meeting_, options.rank, options.size),
+                            options.node},
         [this](uint32_t to, const LocalWords::ToRank& word) { channel_.SayTo(to, word); });
   }
 }

@@ -56,6 +56,7 @@ struct LocalEngineOptions {
   // The address "host:port" of rank 0's status port; empty: there is none.
   std::string status_address;
   std::function<bool()> go_on;  // runtime::WorkerEngineOptions::go_on
+  std::string node;             // the host's name, for people
 };
 
 // Meets the other ranks of the job. Blocks until all ranks are there; if some do not come, the

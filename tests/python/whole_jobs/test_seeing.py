@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import subprocess
@@ -63,7 +64,8 @@ def test_a_stall_is_reported_with_the_tensor_the_rank_and_the_stage(environment,
     assert stalls, err
     assert "'byteps.the.planted.one'" in stalls[0]
     assert "ranks 0 and 1 have begun and each waits for the sum; rank 2 has not begun" in stalls[0]
-    assert re.search(r"worker 2.* has nothing open for \d+ s: it is in its own program", stalls[0])
+    where = rf"worker 2 \(process \d+ on {re.escape(os.uname().nodename)}\)"
+    assert re.search(rf"{where} has nothing open for \d+ s: it is in its own program", stalls[0])
     assert len(stalls) <= 4
 
 
@@ -82,6 +84,8 @@ def test_the_status_port_names_the_straggler(environment, tmp_path, servers) -> 
     seen = state(port)
     worker = next(one for one in seen["members"] if one["role"] == "worker" and one["index"] == 1)
     assert worker["late"]["tensor"] == "byteps.gradient"
+    assert worker["process"] > 1
+    assert worker["host"] == os.uname().nodename
     text = page(port)
     assert text.startswith(f"BytePS {__version__}, job ")
     assert re.search(r"late: rank 1 by \d+ ms on average", text), text

@@ -199,8 +199,9 @@ TEST(RecoveryTest, WhoGivesUpSaysOfWhatAndIsToldWhoIsNotThere) {
   job.workers[0]->machine.Abort(id, "rank 0 is tired");
   job.All();
   ASSERT_NE(job.outcome(0, id), nullptr);
-  EXPECT_EQ(job.outcome(0, id)->status.message(),
-            "rank 0 is tired for tensor 'a', sum of uint8[4]; the tensor has no part of rank 1, 3");
+  EXPECT_EQ(
+      job.outcome(0, id)->status.message(),
+      "rank 0 is tired for tensor 'a', sum of uint8[4]; the tensor has nothing from rank 1, 3");
 }
 
 // A rank that gives up again and again does not wait for a rank that hangs. The owner of the piece

@@ -200,7 +200,7 @@ TEST_F(ShardRoundsTest, AnErrorIsForAllAtOnce) {
   Say(shard, 0, wire::Abort{Late(Header(256, 1)), "too late"});
   EXPECT_EQ(Answered(), (std::vector<Slot>{0, 1}));
   EXPECT_EQ(ErrorIn(driver.answers[0]),
-            Status(StatusCode::kDeadlineExceeded, "too late; the tensor has no part of rank 2"));
+            Status(StatusCode::kDeadlineExceeded, "too late; the tensor has nothing from rank 2"));
 }
 
 TEST_F(ShardRoundsTest, WhoHasJoinedIsNotWaitedForButAveragesCountIt) {

@@ -414,7 +414,7 @@ void MemberCarrier::Close(const Status& why) {
 }
 
 std::string MemberCarrier::LackOf(RankSet missing) const {
-  return " has no part of rank " + machine_ranks_.NamesOf(missing);
+  return " has nothing from rank " + machine_ranks_.NamesOf(missing);
 }
 
 void MemberCarrier::SayTo(RankSet ranks, const MemberWords::ToRank& word) {

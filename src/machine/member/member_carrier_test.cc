@@ -236,7 +236,7 @@ TEST_F(MemberCarrierTest, AnErrorOfAnotherMachineNamesTheRankThatHasNotComeHere)
   carrier.OnView(View());
   carrier.OnWord(0, BegunWord());
   carrier.OnWord(0, Abort{kMemberRound, {StatusCode::kDeadlineExceeded, "rank 2 has waited"}});
-  const Status theirs(StatusCode::kDeadlineExceeded, "rank 0 has waited; no part of rank (2, 3)");
+  const Status theirs(StatusCode::kDeadlineExceeded, "rank 0 has waited; nothing from rank (2, 3)");
   EndExchange(theirs);
   ASSERT_EQ(ToldTo<member::Ended>(0).size(), 1u);
   EXPECT_EQ(ToldTo<member::Ended>(0)[0].status.message(),
@@ -248,7 +248,7 @@ TEST_F(MemberCarrierTest, AnErrorThatNamesTheRankThatHasNotComeDoesSoOnce) {
   carrier.OnWord(0, BegunWord());
   carrier.OnWord(0, Abort{kMemberRound, {StatusCode::kDeadlineExceeded, "rank 2 has waited"}});
   const Status own(StatusCode::kDeadlineExceeded,
-                   "rank 2 has waited; the machine of rank 2 has no part of rank 3");
+                   "rank 2 has waited; the machine of rank 2 has nothing from rank 3");
   EndExchange(own);
   ASSERT_EQ(ToldTo<member::Ended>(0).size(), 1u);
   EXPECT_EQ(ToldTo<member::Ended>(0)[0].status, own);

@@ -52,7 +52,8 @@ void LocalRounds::OnAbort(uint32_t rank, const Abort& abort) {
   if (!round->extra.failure.ok()) return;
   if (!round->is_decided) {
     const RankSet missing = book_.Missing(*round);
-    std::string whom = missing == 0 ? "" : "; the tensor has no part of rank " + RanksText(missing);
+    std::string whom =
+        missing == 0 ? "" : "; the tensor has nothing from rank " + RanksText(missing);
     return Fail(abort.key, *round, {abort.why.code(), abort.why.message() + whom});
   }
   if (!events_.break_off(abort.key)) return;

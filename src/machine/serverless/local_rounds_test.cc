@@ -121,7 +121,7 @@ TEST_F(LocalRoundsTest, ALateRoundFailsForThoseThatCameAndForThoseThatComeLater)
   ASSERT_EQ(failed.size(), 1u);
   EXPECT_EQ(failed[0].to, 0b001u);
   EXPECT_EQ(failed[0].code, StatusCode::kDeadlineExceeded);
-  EXPECT_EQ(failed[0].text, "rank 0 has waited too long; the tensor has no part of rank 1, 2");
+  EXPECT_EQ(failed[0].text, "rank 0 has waited too long; the tensor has nothing from rank 1, 2");
   rounds.OnAbort(0, {Key(1), Late("again")});
   EXPECT_EQ(failed.size(), 1u) << "once";
   Begin(2, 1);

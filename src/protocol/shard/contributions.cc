@@ -214,7 +214,7 @@ Status TakeAbort(ShardState& state, Slot from, const wire::DataHeader& header,
     // A member that has waited for too long does not know which ranks it waits for.
     const bool late = header.status == StatusCode::kDeadlineExceeded;
     std::string missing = late ? state.facts.attendance.MissingRanks(piece, false) : "";
-    std::string whom = missing.empty() ? "" : "; the tensor has no part of rank " + missing;
+    std::string whom = missing.empty() ? "" : "; the tensor has nothing from rank " + missing;
     round.Fail(Status(header.status, why + whom));
   }
   // A member that has begun this round has the verdict of the round before.

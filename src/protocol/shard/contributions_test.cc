@@ -39,7 +39,7 @@ TEST_F(ContributionsTest, AnErrorWaitsForResyncAndNamesWhoIsMissing) {
   for (Slot slot : {0u, 1u, 2u}) TakeResync(room.state, slot, 2);
   ASSERT_EQ(room.driver.answers.size(), 1u);
   EXPECT_EQ(ErrorIn(room.driver.answers[0]).message(),
-            "too late; the tensor has no part of rank 1, 2");
+            "too late; the tensor has nothing from rank 1, 2");
 }
 
 TEST_F(ContributionsTest, AnAbortOpensTheRoundAndIsAnswered) {
@@ -47,14 +47,14 @@ TEST_F(ContributionsTest, AnAbortOpensTheRoundAndIsAnswered) {
   EXPECT_TRUE(Abort(1, Header(1), "too late").ok());
   ASSERT_EQ(room.Answered(), (std::vector<Slot>{1}));
   EXPECT_EQ(ErrorIn(room.driver.answers[0]).message(),
-            "too late; the tensor has no part of rank 0, 2");
+            "too late; the tensor has nothing from rank 0, 2");
   EXPECT_TRUE(Abort(1, Header(1), "again").ok());
   EXPECT_EQ(room.Answered().size(), 1u) << "it has its answer";
   EXPECT_TRUE(Abort(2, Header(1), "also").ok());
   EXPECT_TRUE(Push(0, Header(1), "\x01").ok());
   ASSERT_EQ(room.Answered(), (std::vector<Slot>{1, 2, 0}));
   for (const SentAnswer& answer : room.driver.answers) {
-    EXPECT_EQ(ErrorIn(answer).message(), "too late; the tensor has no part of rank 0, 2")
+    EXPECT_EQ(ErrorIn(answer).message(), "too late; the tensor has nothing from rank 0, 2")
         << "one verdict";
   }
 }

@@ -25,7 +25,8 @@ std::string HelpText(const Service& service) {
       "  --print-config ROLE\n      Print the options that a worker, server or scheduler "
       "would have in this environment.\n\n"
       "Options; a flag wins over the variable:\n\n{2}\n"
-      "Exit status: 0 when the job ended in order, 1 when it failed, 2 for wrong usage.\n",
+      "Exit status: 0 when the job ended in order, 1 when it failed, 2 for wrong usage, 3 when\n"
+      "the job goes on without this server.\n",
       service.program, Purpose(service.role), config::FlagsHelp(service.role));
 }
 
@@ -36,6 +37,7 @@ int Serve(const Service& service, const std::vector<std::string>& settings, std:
   const byteps_code code = service.serve(texts.data(), texts.size(), &reason);
   if (code == BYTEPS_OK) return kExitOk;
   fmt::print(error, "{}: {}\n", service.program, reason.message);
+  if (code == BYTEPS_EVICTED) return kExitEvicted;
   return code == BYTEPS_INVALID_ARGUMENT ? kExitUsage : kExitFailed;
 }
 

@@ -11,8 +11,9 @@ namespace byteps::apps {
 
 // Exit statuses of the program.
 inline constexpr int kExitOk = 0;
-inline constexpr int kExitFailed = 1;  // the job failed; the reason is on `error`
-inline constexpr int kExitUsage = 2;   // the command line or the environment is wrong
+inline constexpr int kExitFailed = 1;   // the job failed; the reason is on `error`
+inline constexpr int kExitUsage = 2;    // the command line or the environment is wrong
+inline constexpr int kExitEvicted = 3;  // the job goes on without this server, for good
 
 // A program and the functions of the library that it calls (tests pass their own).
 struct Service {

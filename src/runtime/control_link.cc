@@ -11,6 +11,7 @@ namespace {
 constexpr Duration kControlPauseMin = milliseconds(20);
 constexpr Duration kControlPauseMax = milliseconds(500);
 constexpr Duration kReportEvery = seconds(5);
+constexpr Duration kReportSeldom = seconds(60);
 constexpr Duration kFirstAttemptLimit = seconds(5);
 // The limit after the first connection. It is short because after a cut the system itself would try
 // again at longer and longer intervals.
@@ -103,7 +104,12 @@ void ControlLink::TryAgain(const Status& why) {
   Duration waited = now - waiting_since_;
   if (now >= give_up_) return Lose(GiveUp(why.message(), waited));
   if (now >= next_report_) {
-    next_report_ = now + ReportEvery();
+    // A process that waits for its start says so after 5, 10, 20 s and so on, later once a minute.
+    const bool doubles = !had_connection_ && !log_.RewritesWaiting();
+    if (doubles) {
+      next_report_ += std::clamp(next_report_ - waiting_since_, kReportEvery, kReportSeldom);
+    }
+    if (next_report_ <= now) next_report_ = now + ReportEvery();
     std::string text = "cannot reach the scheduler at " + options_.coordinator + " (" +
                        why.message() + "); waited " + SecondsText(waited);
     if (had_connection_) {
@@ -126,7 +132,8 @@ Status ControlLink::GiveUp(const std::string& why, Duration waited) const {
     return {StatusCode::kUnavailable,
             "cannot reach the scheduler at " + options_.coordinator + " (" + why + "); waited " +
                 SecondsText(waited) +
-                "; is it running, and are DMLC_PS_ROOT_URI and DMLC_PS_ROOT_PORT right?"};
+                "; is it running, is there a firewall in between, and are DMLC_PS_ROOT_URI and "
+                "DMLC_PS_ROOT_PORT right?"};
   }
   return {StatusCode::kPeerLost,
           "the coordinator (scheduler) at " + options_.coordinator +

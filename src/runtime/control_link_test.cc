@@ -105,9 +105,10 @@ TEST_F(ControlLinkTest, AnAddressThatCannotBeIsToldAtOnce) {
 }
 
 TEST_F(ControlLinkTest, WhoWaitsSaysSoNowAndThen) {
-  EXPECT_EQ(SaidWhile(seconds(12), WaitingStyle::kLines),
+  EXPECT_EQ(SaidWhile(seconds(38), WaitingStyle::kLines),
             "[W test] waiting: cannot reach the scheduler at c:1 (nobody is there); waited 5 s\n"
-            "[W test] waiting: cannot reach the scheduler at c:1 (nobody is there); waited 10 s\n");
+            "[W test] waiting: cannot reach the scheduler at c:1 (nobody is there); waited 10 s\n"
+            "[W test] waiting: cannot reach the scheduler at c:1 (nobody is there); waited 20 s\n");
 }
 
 TEST_F(ControlLinkTest, ALineThatIsRewrittenSaysSoEachSecond) {

@@ -37,6 +37,12 @@ Status ReturningServer::Run() {
     auto began = std::chrono::steady_clock::now();
     Status ended = RunOnce();
     if (ended.code() != StatusCode::kEvicted) return ended;
+    if (unreached_ >= comebacks_.unreached_max) {
+      return {StatusCode::kEvicted,
+              unreached_by_ + " has never reached this server at " + announced_ +
+                  ": is there a firewall? Let the workers through to its port (bps run --ports, or "
+                  "DMLC_PORT, chooses it); 'bps doctor --hosts' tries the way between hosts"};
+    }
     if (std::chrono::steady_clock::now() - began >= comebacks_.steady) {
       in_a_row = 0;
       pause = Duration::zero();
@@ -75,6 +81,9 @@ Status ReturningServer::RunOnce() {
   MutexLock lock(mutex_);
   // The server may only come back with the same number of shards.
   options_.join.shards = process->shards();
+  unreached_by_ = process->Unreached();
+  unreached_ = unreached_by_.empty() ? 0 : unreached_ + 1;
+  announced_ = process->announced();
   options_.far_shards = 0;
   process_.reset();
   return ended;

@@ -25,6 +25,9 @@ struct ComebackOptions {
   // row. A server that is left behind again and again only costs the others a view each time. 0:
   // the server never comes back.
   uint32_t in_a_row_max = 5;
+  // The server comes back no more if a worker has not reached it so many times in a row. Once may
+  // be bad luck: the server stood still at its start.
+  uint32_t unreached_max = 2;
   Duration steady = seconds(30);
   // The pause before the second comeback in a row; it doubles from there. There is no pause before
   // the first.
@@ -41,7 +44,8 @@ class ReturningServer {
   // Like ServerProcess::Listen. Each comeback binds the same address.
   Result<std::string> Listen(const std::string& address);
 
-  // Like ServerProcess::Run. kEvicted: the server was left behind too often.
+  // Like ServerProcess::Run. kEvicted: the server was left behind too often, or a worker never
+  // reached it.
   Status Run();
 
   void Stop(const Status& why);
@@ -57,6 +61,11 @@ class ReturningServer {
   const ComebackOptions comebacks_;
   Log& log_;
   std::string address_;  // to listen on; empty: the announced address
+  // The times in a row that the server was in the job and a worker never reached it; and that
+  // worker.
+  uint32_t unreached_ = 0;
+  std::string unreached_by_;
+  std::string announced_;
   Mutex mutex_;
   std::condition_variable stopped_;
   std::optional<Status> stop_ BYTEPS_GUARDED_BY(mutex_);

@@ -222,6 +222,14 @@ void ServerProcess::OnView(const wire::View& view) {
   admission_.OnView(view);
 }
 
+std::string ServerProcess::Unreached() const {
+  for (const wire::WorkerInfo& worker : view_.workers) {
+    if (worker.left || reached_by_.contains(worker.slot)) continue;
+    return "worker " + std::to_string(worker.rank);
+  }
+  return "";
+}
+
 const wire::WorkerInfo* ServerProcess::FindWorker(uint64_t incarnation) const {
   for (const wire::WorkerInfo& worker : view_.workers) {
     if (worker.incarnation == incarnation) return &worker;
@@ -281,6 +289,7 @@ void ServerProcess::OnBound(Result<std::unique_ptr<transport::Connection>> conne
     return;
   }
   broken_.erase(hello.incarnation);
+  reached_by_.insert(hello.index);
   ShardThread& shard = *shards_[hello.wanted_index - first_shard_];
   connection.value()->MoveTo(
       shard.loop(), [&shard, hello](std::unique_ptr<transport::Connection> moved) {

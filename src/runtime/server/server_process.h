@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,13 @@ class ServerProcess {
   // Returns the number of shards that were made. REQUIRES: Run has returned.
   uint32_t shards() const { return shards_made_; }
 
+  // Returns a worker that was in the job together with this server and has never reached it, as
+  // "worker 3"; empty: there is none. REQUIRES: Run has returned.
+  std::string Unreached() const;
+
+  // Returns the addresses that the server announced. REQUIRES: Run has returned.
+  const std::string& announced() const { return announced_; }
+
  private:
   void OnReady();
   void MakeShards(uint32_t count);
@@ -105,7 +113,8 @@ class ServerProcess {
   wire::View view_;  // the view in force
   ShardId first_shard_ = 0;
   uint32_t shards_made_ = 0;
-  std::string announced_;  // the announced addresses, and the reason for the choice
+  std::set<Slot> reached_by_;  // since the start
+  std::string announced_;      // the announced addresses, and the reason for the choice
   // The workers, by incarnation, whose connection broke and has not come back. The coordinator was
   // told.
   std::map<uint64_t, wire::Suspect> broken_;

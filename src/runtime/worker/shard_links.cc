@@ -272,7 +272,10 @@ void ShardLinks::OnOverdue(Link& link) {
                                    wire::Suspicion::kUnreachable,
                                    link.trouble.empty() ? "it does not answer" : link.trouble,
                                    targets_.generation()};
-  if (!known) log_.Warning("{} cannot be reached: {}", NameOf(link), link.unreachable->text);
+  if (!known) {
+    log_.Warning("{} cannot be reached: {}{}", NameOf(link), link.unreachable->text,
+                 link.was_up ? "" : "; is there a firewall? 'bps doctor --hosts' tries the way");
+  }
   // Reports again and again, because the coordinator ignores reports while it cannot reach the
   // server, either.
   link.overdue = loop_.After(options_.unreachable_after, [this, &link] { OnOverdue(link); });

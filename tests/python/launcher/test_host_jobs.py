@@ -108,8 +108,8 @@ def test_the_ports_are_those_that_the_user_names(environment, server) -> None:
     loud = {**environment, "BYTEPS_LOG_LEVEL": "info"}
     code, out, err = finish(start(loud, server, "--hosts", TWO, *arguments))
     assert code == 0, out + err
-    scheduler = re.findall(r"scheduler\] .* listening on \S+:(\d+)$", err, re.M)
-    servers = re.findall(r"server \d\] .* announcing \S+:(\d+) ", err, re.M)
+    scheduler = re.findall(r"scheduler\] .* listening on \S+:(\d+)$", out, re.M)
+    servers = re.findall(r"server \d\] .* announcing \S+:(\d+) ", out, re.M)
     torch = set(re.findall(r"torch (\d+)", out))
     chosen = [*map(int, scheduler), *map(int, torch), *map(int, servers)]
     assert len(set(chosen)) == 4, out + err

@@ -90,7 +90,7 @@ wheel_for() {
 make_wheel() {
   local processor wheel failed=0
   ensure_portable || return
-  rm -rf "$DIST"
+  rm -rf "$DIST" "$LOGS"/{first,userland}-sum-*.log
   for processor in $PORTABLE_PROCESSORS; do wheel_for "$processor" || return; done
   wheel=$(built_wheel)
   step "checking the Dockerfiles" wheel-images \

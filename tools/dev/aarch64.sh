@@ -7,7 +7,7 @@ readonly ARM_ROOT="$BUILD/aarch64-root"
 export AARCH64_ROOT="$ARM_ROOT"
 readonly ARM_SUITE=bookworm
 readonly ARM_PACKAGES=(g++ libasio-dev libbenchmark-dev libcli11-dev libflatbuffers-dev libfmt-dev
-  libgmock-dev libgtest-dev libhwy-dev librapidcheck-dev libspdlog-dev libssl-dev)
+  libgmock-dev libgtest-dev libhwy-dev libibverbs-dev librapidcheck-dev libspdlog-dev libssl-dev)
 
 # The tests of what depends on the processor: arithmetic, bytes, and the state machines on top.
 readonly ARM_TESTS=(base config kernels wire plan operations shard worker control)

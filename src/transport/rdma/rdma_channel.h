@@ -1,0 +1,47 @@
+// The bytes of one connection as messages between two queue pairs. The TCP connection beside them
+// carries no bytes any more; it ends with the other process, which a queue pair does not.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "src/transport/rdma/queue_pair.h"
+#include "src/transport/tcp/byte_channel.h"
+
+namespace byteps::transport {
+
+// REQUIRES: the two queue pairs are connected and proven, and nothing but empty messages has
+// passed.
+class RdmaChannel final : public ByteChannel {
+ public:
+  // The caller keeps `socket`, which must outlive the channel's calls.
+  RdmaChannel(int socket, std::unique_ptr<QueuePair> pair)
+      : socket_(socket), pair_(std::move(pair)) {}
+
+  int Open() override { return kThrough; }
+  void Woken() override;
+  Passed Receive(std::span<const iovec> parts) override;
+  Passed Send(std::span<const iovec> parts) override;
+  size_t unsent_bytes() const override { return pair_->unconfirmed_bytes(); }
+  // Messages may lie in slots while the socket is not readable.
+  size_t held_bytes_max() const override { return SIZE_MAX; }
+  bool room_wakes_reader() const override { return true; }
+  ConstByteSpan binding() const override { return {}; }
+  Status Trouble() const override;
+
+ private:
+  class Rest;
+
+  size_t TakeSome(ByteSpan into);
+  int WhyNothing();
+  void AddMessage(Rest& rest);
+
+  const int socket_;
+  const std::unique_ptr<QueuePair> pair_;
+  size_t used_bytes_ = 0;  // of the first message
+  bool ended_ = false;     // the other end has closed its socket
+  bool spoke_ = false;     // it has sent something over TCP
+};
+
+}  // namespace byteps::transport

@@ -238,8 +238,8 @@ constexpr OptionRow kRows[] = {
          "Whether the workers of one machine exchange tensors in memory that they share. In a "
          "job with servers they sum first, and one of them exchanges the sum. auto: they do, "
          "except on a machine with more than 64 workers, in a job with servers and more than 181 "
-         "workers, and in a job that may go on without single workers (min_workers). 0: never, so "
-         "the job needs servers. 1: also if min_workers lets the job go on without a whole "
+         "workers, in a job that may go on without single workers (min_workers), and if 2 workers "
+         "and their servers are alone on one machine. 0: never, so the job needs servers. 1: also if min_workers lets the job go on without a whole "
          "machine. The same on all workers. If they do not, the log says why."},
     {.name = "tcp_congestion",
      .variable = "BYTEPS_TCP_CONGESTION",

@@ -213,6 +213,14 @@ bool MayLoseWorkers(const Options& options) {
   return options.min_workers > 0 && options.min_workers < WorkerCount(options);
 }
 
+// Returns whether all processes of the job are on one machine, because no other machine reaches the
+// coordinator.
+bool IsAllHere(const Options& options) {
+  const std::string& root = options.root_host;
+  const bool is_loopback = root == "localhost" || root == "::1" || root.starts_with("127.");
+  return is_loopback && LayoutOf(options).machines() == 1;
+}
+
 // Decides by options that are equal on all workers of the job.
 std::optional<std::string> WhyMachinesDoNotSum(const Options& options) {
   if (!SomeMachineCanSum(LayoutOf(options))) return WhyCannotSum(options.local_size);
@@ -225,6 +233,12 @@ std::optional<std::string> WhyMachinesDoNotSum(const Options& options) {
         "min_workers={} (BYTEPS_MIN_WORKERS) lets the job go on without single workers; with "
         "local_reduce=1 (BYTEPS_LOCAL_REDUCE) the job would lose all workers of a machine together",
         options.min_workers);
+  }
+  if (options.local_reduce == "auto" && options.local_size <= kFewWorkers && IsAllHere(options)) {
+    return fmt::format(
+        "the servers are on this machine, too, and {} workers are faster without a sum of their "
+        "own before; local_reduce=1 (BYTEPS_LOCAL_REDUCE) makes one member of them",
+        options.local_size);
   }
   return std::nullopt;
 }

@@ -112,6 +112,9 @@ inline constexpr int64_t kLocalWorkersMax = 64;
 // The most workers, and the largest piece, of a job whose machines share memory (session/wiring.cc
 // compares with src/machine/).
 inline constexpr int64_t kSharingWorkersMax = 181;
+// So many workers of the only machine of a job do not sum first: the servers share memory with them
+// anyway, and take fewer copies and wake-ups (docs/decisions/0051-few-workers.md).
+inline constexpr int64_t kFewWorkers = 2;
 inline constexpr int64_t kSharedPieceBytesMax = 256 << 10;
 
 // Returns whether the workers of the job are on one machine, and sum in memory that they share.

@@ -239,8 +239,9 @@ constexpr OptionRow kRows[] = {
          "job with servers they sum first, and one of them exchanges the sum. auto: they do, "
          "except on a machine with more than 64 workers, in a job with servers and more than 181 "
          "workers, in a job that may go on without single workers (min_workers), and if 2 workers "
-         "and their servers are alone on one machine. 0: never, so the job needs servers. 1: also if min_workers lets the job go on without a whole "
-         "machine. The same on all workers. If they do not, the log says why."},
+         "and their servers are alone on one machine. 0: never, so the job needs servers. 1: also "
+         "if min_workers lets the job go on without a whole machine. The same on all workers. If "
+         "they do not, the log says why."},
     {.name = "tcp_congestion",
      .variable = "BYTEPS_TCP_CONGESTION",
      .field = &Options::tcp_congestion,
@@ -374,6 +375,12 @@ constexpr OptionRow kRows[] = {
      .text_allowed = IsHostOrEmpty,
      .help = "Address on which status_port listens. Anybody who reaches it can read the names of "
              "hosts and tensors, so it is the loopback address by default; 0.0.0.0: all."},
+    {.name = "status_socket",
+     .variable = "BYTEPS_STATUS_SOCKET",
+     .field = &Options::status_socket,
+     .readers = kByWorker | kByScheduler,
+     .help = "The scheduler (without servers: rank 0) shows the state of the job on a local "
+             "socket, to processes of its own user alone: `bps top` finds it there."},
     {.name = "timeline",
      .variable = "BYTEPS_TIMELINE",
      .field = &Options::timeline,

@@ -84,6 +84,7 @@ struct Options {
   int64_t stall_check_time_s = 60;
   int64_t status_port = 0;
   std::string status_host = "127.0.0.1";
+  bool status_socket = true;
   std::string log_level = "warning";
   bool log_hide_time = false;
   std::string waiting = "auto";
@@ -112,8 +113,8 @@ inline constexpr int64_t kLocalWorkersMax = 64;
 // The most workers, and the largest piece, of a job whose machines share memory (session/wiring.cc
 // compares with src/machine/).
 inline constexpr int64_t kSharingWorkersMax = 181;
-// So many workers of the only machine of a job do not sum first: the servers share memory with them
-// anyway, and take fewer copies and wake-ups (docs/decisions/0051-few-workers.md).
+// The most workers of the only machine of a job that do not sum first: the servers share memory
+// with them anyway, and take fewer copies and wake-ups (docs/decisions/0051-few-workers.md).
 inline constexpr int64_t kFewWorkers = 2;
 inline constexpr int64_t kSharedPieceBytesMax = 256 << 10;
 

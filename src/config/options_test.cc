@@ -119,26 +119,6 @@ TEST(LoadOptionsTest, NobodyChoosesOneMemberWhereAMachineMayBeLostForOneRank) {
               HasSubstr("BYTEPS_MIN_WORKERS"));
 }
 
-TEST(LoadOptionsTest, TwoWorkersWhoseServersAreBesideThemDoNotSumFirst) {
-  const auto options = [](const char* how, const char* root, const char* size) {
-    return Sharing({{"BYTEPS_LOCAL_REDUCE", how},
-                    {"BYTEPS_LOCAL_SIZE", size},
-                    {"DMLC_NUM_WORKER", "1"},
-                    {"DMLC_WORKER_ID", "0"},
-                    {"BYTEPS_FORCE_DISTRIBUTED", "1"},
-                    {"DMLC_PS_ROOT_URI", root}})
-        .value();
-  };
-  for (const char* root : {"127.0.0.1", "localhost", "::1"}) {
-    EXPECT_FALSE(MachinesSum(options("auto", root, "2"))) << root;
-    EXPECT_THAT(WhyNotOneOfMachine(options("auto", root, "2")).value_or(""),
-                HasSubstr("the servers are on this machine, too"));
-    EXPECT_TRUE(IsOneOfMachine(options("auto", root, "3")));
-    EXPECT_TRUE(IsOneOfMachine(options("1", root, "2")));
-  }
-  EXPECT_TRUE(IsOneOfMachine(options("auto", "10.0.0.1", "2"))) << "servers may be elsewhere";
-}
-
 TEST(LoadOptionsTest, RanksOfAMachineNeedNotFollowOneAnother) {
   for (const char* how : {"auto", "1"}) {
     EXPECT_TRUE(IsOneOfMachine(

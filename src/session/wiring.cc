@@ -146,7 +146,7 @@ Status ServeAsCoordinator(const config::Options& options, Log& log) {
   process.protocol.silence_end = milliseconds(options.heartbeat_timeout_ms);
   process.protocol.server_patience = seconds(options.server_patience_s);
   process.protocol.stall_after = seconds(options.stall_check_time_s);
-  process.status_address = config::StatusAddress(options);
+  process.status = {config::StatusAddress(options), options.status_socket};
   process.exit_notices = static_cast<int>(options.exit_notices);
   process.host = transport::HostIdentity();
   auto transport = MakeTransport(options, log);
@@ -204,7 +204,7 @@ Result<runtime::StartedEngine> MakeLocalEngine(const config::Options& options,
   local.size = static_cast<uint32_t>(options.local_size);
   local.start_limit = seconds(options.start_timeout_s);
   local.operation_limit = seconds(config::OperationTimeout(options));
-  local.status_address = config::StatusAddress(options);
+  local.status = {config::StatusAddress(options), options.status_socket};
   local.stall_after = seconds(options.stall_check_time_s);
   local.alive_every = milliseconds(options.heartbeat_interval_ms);
   local.silence_max = milliseconds(options.heartbeat_timeout_ms);

@@ -19,6 +19,7 @@ from byteps.cli.horovod import translate
 from byteps.cli.job_config import show_config
 from byteps.cli.lost_processes import RESTARTS_DEFAULT
 from byteps.cli.output import open_standard_descriptors
+from byteps.cli.top import live_of_user, top_of_user
 from byteps.cli.top import top as show_top
 from byteps.common import environment
 from byteps.common.errors import BytepsError, InvalidArgumentError
@@ -113,18 +114,38 @@ def run(
 @app.command()
 def top(
     address: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            metavar="[HOST:]PORT", help="What BYTEPS_STATUS_PORT (and _HOST) of the job say."
+            metavar="[HOST:]PORT",
+            help="What BYTEPS_STATUS_PORT (and _HOST) of the job say. Without an address: the job "
+            "of this user on this machine.",
         ),
-    ],
+    ] = None,
+    job: Annotated[
+        str,
+        typer.Option(
+            "--job",
+            metavar="NAME",
+            help="One of several jobs on this machine: how its name begins, or its process.",
+        ),
+    ] = "",
     every: Annotated[
         float, typer.Option("--every", min=0.1, metavar="SECONDS", help="Look again after.")
     ] = 1.0,
     once: Annotated[bool, typer.Option("--once", help="Print the state once and end.")] = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="Serve the web page of the job on this machine.")
+    ] = False,
 ) -> None:
     """Show the state of a running job: members, rates, who is late, what waits for whom."""
-    raise typer.Exit(show_top(address, every, once))
+    if address is not None:
+        if job or live:
+            raise InvalidArgumentError(
+                "--job and --live are for jobs of this user on this machine. A status port has "
+                f"the web page itself: http://{address}/live."
+            )
+        raise typer.Exit(show_top(address, every, once))
+    raise typer.Exit(live_of_user(job) if live else top_of_user(job, every, once))
 
 
 @app.command()

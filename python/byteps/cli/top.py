@@ -1,13 +1,21 @@
-"""`bps top`: the state of a running job in the terminal, from its status port."""
+"""`bps top`: the state of a running job in the terminal, or as a web page.
+
+It comes from the job's status port, or from the local socket that each job has for its own user.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import sys
 import threading
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from typing import TextIO
 
+from byteps.cli.live_page import LivePage
+from byteps.cli.user_jobs import UserJob, chosen_job, user_jobs
 from byteps.common.errors import BytepsError
 
 # Go to the first line and clear what is there; the same after the last line.
@@ -34,9 +42,37 @@ def state_of(address: str) -> str:
         ) from None
 
 
+def state_of_job(job: UserJob) -> str:
+    """Return the page that a job of this user shows."""
+    try:
+        return job.page()[2].decode("utf-8", "replace")
+    except (OSError, http.client.HTTPException) as error:
+        raise BytepsError(f"job {job.name} does not answer any more ({error}).") from None
+
+
 def top(address: str, every_s: float, once: bool, output: TextIO = sys.stdout) -> int:
-    """Show the job until it ends or Ctrl-C; return the exit code."""
-    page = state_of(address)
+    """Show the job at an address until it ends or Ctrl-C; return the exit code."""
+    return _show(lambda: state_of(address), every_s, once, output)
+
+
+def top_of_user(job: str, every_s: float, once: bool, output: TextIO = sys.stdout) -> int:
+    """Show a job of this user on this machine, the only one or the one that is named."""
+    chosen = chosen_job(job, user_jobs())
+    return _show(lambda: state_of_job(chosen), every_s, once, output)
+
+
+def live_of_user(job: str, output: TextIO = sys.stdout) -> int:
+    """Serve the web page of a job of this user until Ctrl-C."""
+    page = LivePage(chosen_job(job, user_jobs()))
+    output.write(f"open in a browser on this machine: {page.address}\nCtrl-C ends the page.\n")
+    output.flush()
+    with contextlib.suppress(KeyboardInterrupt):
+        page.serve()
+    return 0
+
+
+def _show(look: Callable[[], str], every_s: float, once: bool, output: TextIO) -> int:
+    page = look()
     if once or not output.isatty():
         output.write(page)
         return 0
@@ -49,7 +85,7 @@ def top(address: str, every_s: float, once: bool, output: TextIO = sys.stdout) -
             output.flush()
             pause.wait(every_s)
             try:
-                page = state_of(address)
+                page = look()
             except BytepsError:
                 output.write("\nThe job does not answer any more: it has ended.\n")
                 return 0

@@ -154,12 +154,12 @@ Status LocalEngine::Start() {
 
 // Starts the status port at rank 0, which shows the status until rank 0 leaves.
 Status LocalEngine::ShowStatus() {
-  if (!IsCarrier() || options_.status_address.empty()) return Status::Ok();
-  auto port = runtime::StatusPort::Start(options_.status_address,
+  if (!IsCarrier()) return Status::Ok();
+  auto port = runtime::StatusPort::Start(options_.status,
                                          runtime::StatusPages(loop_, [this] { return Page(); }));
   if (!port.ok()) return port.status();
   status_port_ = std::move(port).value();
-  log_.Info("the job's state is at http://{}/", status_port_->address());
+  if (status_port_ != nullptr) log_.Info("{}", status_port_->Where());
   return Status::Ok();
 }
 
@@ -275,7 +275,7 @@ void LocalEngine::Beat() {
     window_.MarkLost(rank);
   }
   if (over_ || loop_.Now() < next_account_) return;
-  const bool watched = !options_.status_address.empty();
+  const bool watched = !options_.status.address.empty();
   next_account_ = loop_.Now() + (watched ? options_.alive_every : kAccountEvery);
   channel_.Say(wire::Message(front_loop_.Tell()));
 }

@@ -53,10 +53,9 @@ struct LocalEngineOptions {
   Duration judge_after = milliseconds(500);
   // CoordinatorOptions::stall_after; the process of rank 0 reports.
   Duration stall_after = seconds(60);
-  // The address "host:port" of rank 0's status port; empty: there is none.
-  std::string status_address;
-  std::function<bool()> go_on;  // runtime::WorkerEngineOptions::go_on
-  std::string node;             // the host's name, for people
+  runtime::StatusPlaces status;  // where rank 0 shows the job's state
+  std::function<bool()> go_on;   // runtime::WorkerEngineOptions::go_on
+  std::string node;              // the host's name, for people
 };
 
 // Meets the other ranks of the job. Blocks until all ranks are there; if some do not come, the

@@ -102,12 +102,11 @@ Status CoordinatorProcess::Run() {
 }
 
 Status CoordinatorProcess::ShowStatus() {
-  if (options_.status_address.empty()) return Status::Ok();
   Result<std::unique_ptr<StatusPort>> port =
-      StatusPort::Start(options_.status_address, StatusPages(*loop_, [this] { return Page(); }));
+      StatusPort::Start(options_.status, StatusPages(*loop_, [this] { return Page(); }));
   if (!port.ok()) return port.status();
   status_port_ = std::move(port).value();
-  log_.Info("the job's state is at http://{}/", status_port_->address());
+  if (status_port_ != nullptr) log_.Info("{}", status_port_->Where());
   return Status::Ok();
 }
 

@@ -28,8 +28,7 @@ struct CoordinatorProcessOptions {
   // 0: there are no notices.
   int exit_notices = -1;
   std::string host;
-  // The address "host:port" of the status port; empty: there is none (seeing/status_port.h).
-  std::string status_address;
+  StatusPlaces status;  // where it shows the job's state
 };
 
 class CoordinatorProcess final : public protocol::CoordinatorDriver {

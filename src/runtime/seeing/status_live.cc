@@ -84,7 +84,7 @@ function row(member) {
 }
 async function look() {
   try {
-    const answer = await fetch("/status.json", {cache: "no-store"});
+    const answer = await fetch("status.json", {cache: "no-store"});
     const job = await answer.json();
     one("problem").textContent = "";
     one("title").textContent = `BytePS job ${job.job}`;

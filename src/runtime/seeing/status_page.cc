@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/base/text.h"
+#include "src/runtime/seeing/status_text.h"
 
 namespace byteps::runtime {
 namespace {
@@ -19,24 +20,6 @@ using protocol::MemberStatus;
 
 // A mean below this value is noise of the machine.
 constexpr double kLateShownMs = 5;
-
-std::string Plain(std::string_view text) {
-  std::string plain(text.substr(0, 600));
-  for (char& c : plain) {
-    if (c < ' ' || c > '~') c = '?';
-  }
-  return plain;
-}
-
-// Returns `text` in quotes, for JSON and for the labels of Prometheus.
-std::string Quoted(std::string_view text) {
-  std::string quoted = "\"";
-  for (char c : Plain(text)) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    quoted += c;
-  }
-  return quoted + '"';
-}
 
 std::string TimeOfDay(int64_t ms) {
   const std::time_t at = static_cast<std::time_t>(ms / 1000);
@@ -189,65 +172,6 @@ std::string JsonOf(const StatusPage& page) {
       status.epoch, status.generation, status.workers_expected, status.servers_expected,
       Quoted(status.gathers), late == nullptr ? -1 : static_cast<int64_t>(late->index),
       joined(members), joined(waits), joined(said));
-}
-
-std::string MetricsOf(const StatusPage& page) {
-  const JobStatus& status = page.status;
-  std::string text;
-  auto family = [&](const char* name, const char* type, const char* help) {
-    text += fmt::format("# HELP {0} {2}\n# TYPE {0} {1}\n", name, type, help);
-  };
-  auto plain = [&](const char* name, const char* type, const char* help, double value) {
-    family(name, type, help);
-    text += fmt::format("{} {}\n", name, value);
-  };
-  plain("byteps_up_seconds", "gauge", "How long the answering process runs.", page.up_s);
-  plain("byteps_view_epoch", "gauge", "Number of the view in force; 0: none yet.",
-        static_cast<double>(status.epoch));
-  plain("byteps_workers_expected", "gauge", "Workers of the job.", status.workers_expected);
-  plain("byteps_servers_expected", "gauge", "Servers of the job.", status.servers_expected);
-  family("byteps_members", "gauge", "Members by role and state.");
-  for (Role role : {Role::kWorker, Role::kServer}) {
-    for (auto state : {MemberState::kWaits, MemberState::kIn, MemberState::kSilent,
-                       MemberState::kAway, MemberState::kLeft}) {
-      auto count = std::count_if(
-          status.members.begin(), status.members.end(),
-          [&](const MemberStatus& one) { return one.role == role && one.state == state; });
-      text += fmt::format("byteps_members{{role=\"{}\",state=\"{}\"}} {}\n",
-                          protocol::WordFor(role), TextFor(state), count);
-    }
-  }
-  double longest = 0;
-  for (const auto& wait : status.waits) longest = std::max(longest, ToSeconds(wait.age));
-  plain("byteps_open_for_long", "gauge", "Operations that are open for more than a second.",
-        static_cast<double>(status.waits.size()));
-  plain("byteps_longest_wait_seconds", "gauge", "Age of the oldest of these.", longest);
-  auto of_workers = [&](const char* name, const char* type, const char* help, auto value) {
-    family(name, type, help);
-    for (const MemberStatus& one : status.members) {
-      if (!one.account.has_value()) continue;
-      text += fmt::format("{}{{rank=\"{}\",host={}}} {}\n", name, one.index, Quoted(one.node),
-                          value(one));
-    }
-  };
-  of_workers("byteps_operations_total", "counter", "Operations that have ended.",
-             [](const MemberStatus& one) { return one.account->ended; });
-  of_workers("byteps_operations_failed_total", "counter", "Operations that ended in an error.",
-             [](const MemberStatus& one) { return one.account->failed; });
-  of_workers("byteps_bytes_total", "counter", "Bytes that the rank gave to operations.",
-             [](const MemberStatus& one) { return one.account->bytes; });
-  of_workers("byteps_operations_open", "gauge", "Operations that are open.",
-             [](const MemberStatus& one) { return one.account->open; });
-  of_workers(
-      "byteps_late_seconds", "gauge", "How late the rank comes, mean of latest rounds.",
-      [](const MemberStatus& one) { return one.late.has_value() ? one.late->mean_ms / 1e3 : 0; });
-  family("byteps_silent_seconds", "gauge", "Since the member was heard last.");
-  for (const MemberStatus& one : status.members) {
-    if (one.index == kNoSlot || one.state == MemberState::kLeft) continue;
-    text += fmt::format("byteps_silent_seconds{{role=\"{}\",index=\"{}\"}} {:.3f}\n",
-                        protocol::WordFor(one.role), one.index, ToSeconds(one.silent));
-  }
-  return text;
 }
 
 }  // namespace byteps::runtime

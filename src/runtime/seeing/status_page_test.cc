@@ -140,67 +140,70 @@ TEST(StatusPageTest, TheWholeJson) {
 
 TEST(StatusPageTest, TheWholeMetrics) {
   EXPECT_EQ(MetricsOf(Everything()),
-            R"(# HELP byteps_up_seconds How long the answering process runs.
+            R"(# HELP byteps_build_info The version that runs; always 1.
+# TYPE byteps_build_info gauge
+byteps_build_info{version="1.2.3",byteps_job="j"} 1
+# HELP byteps_up_seconds How long the answering process runs.
 # TYPE byteps_up_seconds gauge
-byteps_up_seconds 65
+byteps_up_seconds{byteps_job="j"} 65
 # HELP byteps_view_epoch Number of the view in force; 0: none yet.
 # TYPE byteps_view_epoch gauge
-byteps_view_epoch 3
+byteps_view_epoch{byteps_job="j"} 3
 # HELP byteps_workers_expected Workers of the job.
 # TYPE byteps_workers_expected gauge
-byteps_workers_expected 2
+byteps_workers_expected{byteps_job="j"} 2
 # HELP byteps_servers_expected Servers of the job.
 # TYPE byteps_servers_expected gauge
-byteps_servers_expected 1
+byteps_servers_expected{byteps_job="j"} 1
 # HELP byteps_members Members by role and state.
 # TYPE byteps_members gauge
-byteps_members{role="worker",state="waits"} 1
-byteps_members{role="worker",state="in"} 2
-byteps_members{role="worker",state="silent"} 0
-byteps_members{role="worker",state="away"} 1
-byteps_members{role="worker",state="left"} 1
-byteps_members{role="server",state="waits"} 0
-byteps_members{role="server",state="in"} 0
-byteps_members{role="server",state="silent"} 1
-byteps_members{role="server",state="away"} 0
-byteps_members{role="server",state="left"} 0
+byteps_members{role="worker",state="waits",byteps_job="j"} 1
+byteps_members{role="worker",state="in",byteps_job="j"} 2
+byteps_members{role="worker",state="silent",byteps_job="j"} 0
+byteps_members{role="worker",state="away",byteps_job="j"} 1
+byteps_members{role="worker",state="left",byteps_job="j"} 1
+byteps_members{role="server",state="waits",byteps_job="j"} 0
+byteps_members{role="server",state="in",byteps_job="j"} 0
+byteps_members{role="server",state="silent",byteps_job="j"} 1
+byteps_members{role="server",state="away",byteps_job="j"} 0
+byteps_members{role="server",state="left",byteps_job="j"} 0
 # HELP byteps_open_for_long Operations that are open for more than a second.
 # TYPE byteps_open_for_long gauge
-byteps_open_for_long 2
+byteps_open_for_long{byteps_job="j"} 2
 # HELP byteps_longest_wait_seconds Age of the oldest of these.
 # TYPE byteps_longest_wait_seconds gauge
-byteps_longest_wait_seconds 62
+byteps_longest_wait_seconds{byteps_job="j"} 62
 # HELP byteps_operations_total Operations that have ended.
 # TYPE byteps_operations_total counter
-byteps_operations_total{rank="0",host="a"} 30
-byteps_operations_total{rank="1",host="a"} 0
-byteps_operations_total{rank="2",host="a"} 0
+byteps_operations_total{rank="0",host="a",byteps_job="j"} 30
+byteps_operations_total{rank="1",host="a",byteps_job="j"} 0
+byteps_operations_total{rank="2",host="a",byteps_job="j"} 0
 # HELP byteps_operations_failed_total Operations that ended in an error.
 # TYPE byteps_operations_failed_total counter
-byteps_operations_failed_total{rank="0",host="a"} 1
-byteps_operations_failed_total{rank="1",host="a"} 0
-byteps_operations_failed_total{rank="2",host="a"} 0
+byteps_operations_failed_total{rank="0",host="a",byteps_job="j"} 1
+byteps_operations_failed_total{rank="1",host="a",byteps_job="j"} 0
+byteps_operations_failed_total{rank="2",host="a",byteps_job="j"} 0
 # HELP byteps_bytes_total Bytes that the rank gave to operations.
 # TYPE byteps_bytes_total counter
-byteps_bytes_total{rank="0",host="a"} 5000
-byteps_bytes_total{rank="1",host="a"} 0
-byteps_bytes_total{rank="2",host="a"} 0
+byteps_bytes_total{rank="0",host="a",byteps_job="j"} 5000
+byteps_bytes_total{rank="1",host="a",byteps_job="j"} 0
+byteps_bytes_total{rank="2",host="a",byteps_job="j"} 0
 # HELP byteps_operations_open Operations that are open.
 # TYPE byteps_operations_open gauge
-byteps_operations_open{rank="0",host="a"} 2
-byteps_operations_open{rank="1",host="a"} 0
-byteps_operations_open{rank="2",host="a"} 0
+byteps_operations_open{rank="0",host="a",byteps_job="j"} 2
+byteps_operations_open{rank="1",host="a",byteps_job="j"} 0
+byteps_operations_open{rank="2",host="a",byteps_job="j"} 0
 # HELP byteps_late_seconds How late the rank comes, mean of latest rounds.
 # TYPE byteps_late_seconds gauge
-byteps_late_seconds{rank="0",host="a"} 0.0001
-byteps_late_seconds{rank="1",host="a"} 0.1012
-byteps_late_seconds{rank="2",host="a"} 0
+byteps_late_seconds{rank="0",host="a",byteps_job="j"} 0.0001
+byteps_late_seconds{rank="1",host="a",byteps_job="j"} 0.1012
+byteps_late_seconds{rank="2",host="a",byteps_job="j"} 0
 # HELP byteps_silent_seconds Since the member was heard last.
 # TYPE byteps_silent_seconds gauge
-byteps_silent_seconds{role="worker",index="0"} 0.000
-byteps_silent_seconds{role="worker",index="1"} 0.000
-byteps_silent_seconds{role="worker",index="2"} 3.400
-byteps_silent_seconds{role="server",index="0"} 2.000
+byteps_silent_seconds{role="worker",index="0",byteps_job="j"} 0.000
+byteps_silent_seconds{role="worker",index="1",byteps_job="j"} 0.000
+byteps_silent_seconds{role="worker",index="2",byteps_job="j"} 3.400
+byteps_silent_seconds{role="server",index="0",byteps_job="j"} 2.000
 )");
 }
 
@@ -252,15 +255,18 @@ TEST(StatusPageTest, NamesCannotBreakJsonOrMetrics) {
   page.status.members[0].node = "a\"} 1\n\\evil";
   EXPECT_TRUE(Says(JsonOf(page), R"("tensor":"x?\"y\"")")) << JsonOf(page);
   EXPECT_TRUE(Says(JsonOf(page), R"("host":"a\"} 1?\\evil")")) << JsonOf(page);
-  EXPECT_TRUE(Says(MetricsOf(page), R"(host="a\"} 1?\\evil"} 0)")) << MetricsOf(page);
+  const std::string metrics = MetricsOf(page);
+  EXPECT_TRUE(Says(metrics, R"(host="a\"} 1?\\evil",byteps_job="j"} 0)")) << metrics;
 }
 
 TEST(StatusPageTest, MetricsHaveATypeAndAValuePerRank) {
   const std::string text = MetricsOf(Example());
   EXPECT_TRUE(Says(text, "# TYPE byteps_late_seconds gauge\n")) << text;
-  EXPECT_TRUE(Says(text, "byteps_late_seconds{rank=\"1\",host=\"a\"} 0.1012\n")) << text;
-  EXPECT_TRUE(Says(text, "byteps_members{role=\"server\",state=\"silent\"} 1\n")) << text;
-  EXPECT_TRUE(Says(text, "byteps_longest_wait_seconds 62\n")) << text;
+  EXPECT_TRUE(Says(text, R"(byteps_late_seconds{rank="1",host="a",byteps_job="j"} 0.1012)"))
+      << text;
+  EXPECT_TRUE(Says(text, R"(byteps_members{role="server",state="silent",byteps_job="j"} 1)"))
+      << text;
+  EXPECT_TRUE(Says(text, R"(byteps_longest_wait_seconds{byteps_job="j"} 62)")) << text;
 }
 
 TEST(StatusPageTest, AJobThatHasNotBegunSaysWhoIsMissing) {

@@ -6,10 +6,13 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
+#include <cstring>
 #include <system_error>
 #include <utility>
 
@@ -24,6 +27,8 @@ constexpr Duration kAcceptAgain = milliseconds(100);
 // The number of reads after an answer. The port reads what the guest still says, so that the answer
 // reaches the guest.
 constexpr int kLastReads = 64;
+// The local sockets of one process number, in all containers that share the network.
+constexpr int kLocalNamesMax = 64;
 
 Time Now() { return std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now()); }
 
@@ -51,6 +56,36 @@ int Bind(const addrinfo* addresses) {
   return -1;
 }
 
+// Returns a socket that listens under a name of its own, and the name; -1: the system has none.
+int BindLocal(std::string& name) {
+  for (int number = 0; number < kLocalNamesMax; ++number) {
+    const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (socket < 0) return -1;
+    name = "byteps-status-" + std::to_string(::geteuid()) + "-" + std::to_string(::getpid()) + "-" +
+           std::to_string(number);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path + 1, name.data(), name.size());  // a zero before it: abstract
+    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    const bool bound = ::bind(socket, reinterpret_cast<const sockaddr*>(&address), size) == 0 &&
+                       ::listen(socket, 64) == 0;
+    if (bound) return socket;
+    const bool is_taken = errno == EADDRINUSE;
+    ::close(socket);
+    if (!is_taken) break;
+  }
+  name.clear();
+  return -1;
+}
+
+// Returns whether the other end of a local socket is a process of this user, or of root.
+bool IsOfThisUser(int socket) {
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
+  return peer.uid == ::geteuid() || peer.uid == 0;
+}
+
 uint16_t PortOf(int socket) {
   sockaddr_storage address{};
   socklen_t size = sizeof(address);
@@ -60,12 +95,14 @@ uint16_t PortOf(int socket) {
                    : reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
 }
 
-std::string Http(std::string_view status, std::string_view type, std::string_view text) {
+// `more`: further headers, each with its end of line.
+std::string Http(std::string_view status, std::string_view type, std::string_view text,
+                 std::string_view more = "") {
   std::string answer = "HTTP/1.1 ";
   answer.append(status).append("\r\nContent-Type: ").append(type);
   answer.append("\r\nContent-Length: ").append(std::to_string(text.size()));
   answer.append("\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff");
-  answer.append("\r\nConnection: close\r\n\r\n").append(text);
+  answer.append("\r\nConnection: close\r\n").append(more).append("\r\n").append(text);
   return answer;
 }
 
@@ -78,36 +115,50 @@ std::vector<std::string> NamesOf(const std::string& host) {
   return names;
 }
 
-std::string HttpError(std::string_view status, std::string_view text) {
-  return Http(status, "text/plain; charset=utf-8", std::string(text) + "\n");
+std::string HttpError(std::string_view status, std::string_view text, std::string_view more = "") {
+  return Http(status, "text/plain; charset=utf-8", std::string(text) + "\n", more);
 }
 
 }  // namespace
 
-Result<std::unique_ptr<StatusPort>> StatusPort::Start(const std::string& address, Look look) {
-  Result<transport::HostPort> parsed = transport::ParseHostPort(address);
-  if (!parsed.ok()) return Unavailable(address, parsed.status().message());
-  const std::string& host = parsed->host;
-  const std::string port = std::to_string(parsed->port);
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  if (int error =
-          ::getaddrinfo(host.empty() ? nullptr : host.c_str(), port.c_str(), &hints, &found);
-      error != 0) {
-    return Unavailable(address, ::gai_strerror(error));
+Result<StatusPort::Listeners> StatusPort::Listen(const StatusPlaces& places) {
+  Listeners made;
+  if (!places.address.empty()) {
+    Result<transport::HostPort> parsed = transport::ParseHostPort(places.address);
+    if (!parsed.ok()) return Unavailable(places.address, parsed.status().message());
+    const std::string& host = parsed->host;
+    const std::string port = std::to_string(parsed->port);
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+    addrinfo* found = nullptr;
+    if (int error =
+            ::getaddrinfo(host.empty() ? nullptr : host.c_str(), port.c_str(), &hints, &found);
+        error != 0) {
+      return Unavailable(places.address, ::gai_strerror(error));
+    }
+    made.port = Bind(found);
+    const std::string why = made.port < 0 ? ErrnoText() : "";
+    ::freeaddrinfo(found);
+    if (made.port < 0) return Unavailable(places.address, why);
+    made.address = transport::FormatHostPort(host, PortOf(made.port));
+    made.names = NamesOf(host);
+  } else {
+    made.names = NamesOf("");
   }
-  const int listener = Bind(found);
-  const std::string why = listener < 0 ? ErrnoText() : "";
-  ::freeaddrinfo(found);
-  if (listener < 0) return Unavailable(address, why);
+  if (places.local_socket) made.local = BindLocal(made.local_name);
+  return made;
+}
+
+Result<std::unique_ptr<StatusPort>> StatusPort::Start(const StatusPlaces& places, Look look) {
+  Result<Listeners> listeners = Listen(places);
+  if (!listeners.ok()) return listeners.status();
+  if (listeners->port < 0 && listeners->local < 0) return std::unique_ptr<StatusPort>();
   const int stop = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  const std::string bound = transport::FormatHostPort(host, PortOf(listener));
   std::unique_ptr<StatusPort> made(
       // tidy-allow(new): the constructor is private.
-      new StatusPort(listener, stop, bound, NamesOf(host), std::move(look)));
-  if (stop < 0) return Unavailable(address, "no file descriptor is left");
+      new StatusPort(std::move(listeners).value(), stop, std::move(look)));
+  if (stop < 0) return Unavailable(places.address, "no file descriptor is left");
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -116,19 +167,20 @@ Result<std::unique_ptr<StatusPort>> StatusPort::Start(const std::string& address
   try {
     made->thread_ = std::thread([self = made.get()] { self->Run(); });
   } catch (const std::system_error& error) {
-    started = Unavailable(address, error.what());
+    started = Unavailable(places.address, error.what());
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (!started.ok()) return started;
   return made;
 }
 
-StatusPort::StatusPort(int listener, int stop, std::string address, std::vector<std::string> names,
-                       Look look)
-    : listener_(listener),
+StatusPort::StatusPort(Listeners listeners, int stop, Look look)
+    : port_(listeners.port),
+      local_(listeners.local),
       stop_(stop),
-      address_(std::move(address)),
-      names_(std::move(names)),
+      address_(std::move(listeners.address)),
+      local_name_(std::move(listeners.local_name)),
+      names_(std::move(listeners.names)),
       look_(std::move(look)) {}
 
 StatusPort::~StatusPort() {
@@ -138,13 +190,25 @@ StatusPort::~StatusPort() {
   if (thread_.joinable()) thread_.join();
   for (Guest& guest : guests_) ::close(guest.socket);
   if (stop_ >= 0) ::close(stop_);
-  ::close(listener_);
+  if (port_ >= 0) ::close(port_);
+  // A forked child may hold the socket, and would keep it open.
+  if (local_ >= 0) ::shutdown(local_, SHUT_RDWR);
+  if (local_ >= 0) ::close(local_);
+}
+
+std::string StatusPort::Where() const {
+  constexpr std::string_view kTop = "`bps top` on this machine shows the job's state";
+  const std::string_view local = local_ < 0 ? "" : kTop;
+  if (address_.empty()) return std::string(local);
+  return "the job's state is at http://" + address_ + "/" + (local_ < 0 ? "" : "; ") +
+         std::string(local);
 }
 
 void StatusPort::Run() {
   for (;;) {
     const bool accepts = Now() >= accept_at_;
-    std::vector<pollfd> watched = {{stop_, POLLIN, 0}, {accepts ? listener_ : -1, POLLIN, 0}};
+    std::vector<pollfd> watched = {
+        {stop_, POLLIN, 0}, {accepts ? port_ : -1, POLLIN, 0}, {accepts ? local_ : -1, POLLIN, 0}};
     Time next = accepts ? Time::max() : accept_at_;
     for (const Guest& guest : guests_) {
       const bool asks = guest.answer.empty();
@@ -162,7 +226,7 @@ void StatusPort::Run() {
     const Time now = Now();
     std::vector<Guest> stay;
     for (size_t i = 0; i < guests_.size(); ++i) {
-      const bool event = ready > 0 && watched[i + 2].revents != 0;
+      const bool event = ready > 0 && watched[i + 3].revents != 0;
       if (Serve(guests_[i], event, now)) {
         stay.push_back(std::move(guests_[i]));
       } else {
@@ -170,20 +234,21 @@ void StatusPort::Run() {
       }
     }
     guests_ = std::move(stay);
-    if (ready > 0 && watched[1].revents != 0) Accept(now);
+    if (ready > 0 && watched[1].revents != 0) Accept(port_, now);
+    if (ready > 0 && watched[2].revents != 0) Accept(local_, now);
   }
 }
 
 // If all slots are in use, a new connection is closed at once. Every connection ends within
 // seconds.
-void StatusPort::Accept(Time now) {
-  const int socket = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+void StatusPort::Accept(int listener, Time now) {
+  const int socket = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (socket < 0) {
     const bool is_gone = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
     if (!is_gone) accept_at_ = now + kAcceptAgain;
     return;
   }
-  if (guests_.size() == kConnectionsMax) {
+  if (guests_.size() == kConnectionsMax || (listener == local_ && !IsOfThisUser(socket))) {
     ::close(socket);
     return;
   }
@@ -233,9 +298,14 @@ std::string StatusPort::AnswerTo(const StatusRequest& request) const {
                      "the status port answers requests for an address, for localhost and for the "
                      "host name of its machine; this one is for another name");
   }
-  if (path.empty()) return HttpError("405 Method Not Allowed", "the status port answers GET only");
+  if (path.empty()) {
+    return HttpError("405 Method Not Allowed", "the status port answers GET and HEAD only",
+                     "Allow: GET, HEAD\r\n");
+  }
   const Content content = look_(path);
-  return Http(content.found ? "200 OK" : "404 Not Found", content.type, content.text);
+  std::string answer = Http(content.found ? "200 OK" : "404 Not Found", content.type, content.text);
+  if (request.asks_for_head()) answer.resize(answer.size() - content.text.size());
+  return answer;
 }
 
 // Returns false when all is sent, or nobody reads.

@@ -7,10 +7,13 @@
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstring>
 #include <random>
 
@@ -21,7 +24,7 @@ class StatusPortTest : public testing::Test {
  protected:
   StatusPortTest() {
     Result<std::unique_ptr<StatusPort>> started =
-        StatusPort::Start("127.0.0.1:0", [this](const std::string& path) {
+        StatusPort::Start({"127.0.0.1:0", true}, [this](const std::string& path) {
           ++looks;
           if (path == "/none") return StatusPort::Content{false, "text/plain", "none"};
           return StatusPort::Content{true, "text/plain", "page of " + path + "\n"};
@@ -191,11 +194,80 @@ TEST_F(StatusPortTest, ItEndsBesideWhoeverIsConnected) {
 }
 
 TEST_F(StatusPortTest, APortThatIsTakenIsNamed) {
-  Result<std::unique_ptr<StatusPort>> second =
-      StatusPort::Start(port->address(), [](const std::string&) { return StatusPort::Content{}; });
+  Result<std::unique_ptr<StatusPort>> second = StatusPort::Start(
+      {port->address(), false}, [](const std::string&) { return StatusPort::Content{}; });
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.status().code(), StatusCode::kUnavailable);
   EXPECT_NE(second.status().message().find("BYTEPS_STATUS_PORT"), std::string::npos);
+}
+
+// Connects to a local socket; -1: nobody listens there.
+int KnockLocally(const std::string& name) {
+  const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  timeval patience{60, 0};
+  ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), size) == 0) return socket;
+  ::close(socket);
+  return -1;
+}
+
+TEST_F(StatusPortTest, ItsOwnUserAsksALocalSocket) {
+  const std::string name = port->local_name();
+  EXPECT_EQ(name, "byteps-status-" + std::to_string(::geteuid()) + "-" +
+                      std::to_string(::getpid()) + "-0");
+  const int socket = KnockLocally(name);
+  ASSERT_GE(socket, 0);
+  const std::string request = "GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  ASSERT_EQ(::send(socket, request.data(), request.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(request.size()));
+  EXPECT_TRUE(ReadAll(socket).ends_with("\r\n\r\npage of /status.json\n"));
+  EXPECT_EQ(ReadAll(KnockLocally(name)), "page of /\n") << "as nc asks";
+  port.reset();
+  EXPECT_EQ(KnockLocally(name), -1);
+}
+
+TEST_F(StatusPortTest, EachPortOfAProcessHasALocalNameOfItsOwn) {
+  auto look = [](const std::string&) { return StatusPort::Content{}; };
+  Result<std::unique_ptr<StatusPort>> other = StatusPort::Start({"", true}, look);
+  ASSERT_TRUE(other.ok());
+  EXPECT_EQ(other.value()->address(), "");
+  EXPECT_TRUE(other.value()->local_name().ends_with("-1"));
+  Result<std::unique_ptr<StatusPort>> none = StatusPort::Start({"", false}, look);
+  ASSERT_TRUE(none.ok());
+  EXPECT_EQ(none.value(), nullptr);
+}
+
+// A child that the program has forked holds the socket, too.
+TEST_F(StatusPortTest, TheLocalSocketEndsWithThePortThoughAChildHoldsIt) {
+  const std::string name = port->local_name();
+  int wait[2];
+  ASSERT_EQ(::pipe(wait), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    char byte;
+    ::close(wait[1]);
+    while (::read(wait[0], &byte, 1) > 0) {
+    }
+    ::_exit(0);
+  }
+  port.reset();
+  EXPECT_EQ(KnockLocally(name), -1);
+  ::close(wait[0]);
+  ::close(wait[1]);
+  ::waitpid(child, nullptr, 0);
+}
+
+TEST_F(StatusPortTest, HeadGetsTheHeadersAlone) {
+  const std::string answer = Ask("HEAD /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 OK\r\n")) << answer;
+  EXPECT_NE(answer.find("Content-Length: 17\r\n"), std::string::npos) << answer;
+  EXPECT_TRUE(answer.ends_with("\r\n\r\n")) << answer;
+  EXPECT_NE(Ask("POST / HTTP/1.1\r\nHost: localhost\r\n\r\n").find("\r\nAllow: GET, HEAD\r\n"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -9,6 +9,9 @@
 namespace byteps::runtime {
 namespace {
 
+constexpr std::string_view kGet = "GET ";
+constexpr std::string_view kHead = "HEAD ";
+
 bool EqualNames(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, [](char one, char other) {
     return std::tolower(static_cast<unsigned char>(one)) ==
@@ -65,10 +68,14 @@ bool StatusRequest::speaks_http() const {
 }
 
 std::string StatusRequest::path() const {
-  constexpr std::string_view kGet = "GET ";
-  if (!first_.has_value() || !first_->starts_with(kGet)) return "";
-  const size_t end = first_->find_first_of(" ?", kGet.size());
-  return first_->substr(kGet.size(), end == std::string::npos ? end : end - kGet.size());
+  const std::string_view method = asks_for_head() ? kHead : kGet;
+  if (!first_.has_value() || !first_->starts_with(method)) return "";
+  const size_t end = first_->find_first_of(" ?", method.size());
+  return first_->substr(method.size(), end == std::string::npos ? end : end - method.size());
+}
+
+bool StatusRequest::asks_for_head() const {
+  return first_.has_value() && first_->starts_with(kHead);
 }
 
 bool MeansThisMachine(std::string_view host, const std::vector<std::string>& names) {

@@ -26,8 +26,11 @@ class StatusRequest {
   bool too_long() const { return bytes_ > kBytesMax || first_is_cut_; }
   // Returns whether the first line names a version of HTTP.
   bool speaks_http() const;
-  // Returns "/path" of "GET /path?query HTTP/1.1"; empty if the first line is not such a line.
+  // Returns "/path" of "GET /path?query HTTP/1.1", or of the same with HEAD. Returns an empty text
+  // if the first line is not such a line.
   std::string path() const;
+  // Returns whether the guest wants the headers of the answer alone.
+  bool asks_for_head() const;
   // Returns the value of the header Host.
   const std::optional<std::string>& host() const { return host_; }
 

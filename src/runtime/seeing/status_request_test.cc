@@ -42,6 +42,13 @@ TEST(StatusRequestTest, OtherWordsAreNoPath) {
   EXPECT_FALSE(RequestOf("GET /\n", 3).speaks_http());
 }
 
+TEST(StatusRequestTest, HeadNamesAPath) {
+  const StatusRequest request = RequestOf("HEAD /metrics?x HTTP/1.1\n\n", 4);
+  EXPECT_TRUE(request.asks_for_head());
+  EXPECT_EQ(request.path(), "/metrics");
+  EXPECT_FALSE(RequestOf("GET /metrics HTTP/1.1\n\n", 4).asks_for_head());
+}
+
 TEST(StatusRequestTest, LongHeadersAreDroppedAndTheRestIsRead) {
   const std::string cookies = "Cookie: " + std::string(16 << 10, 'c') + "\r\n";
   const StatusRequest request =

@@ -8,6 +8,7 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -16,11 +17,22 @@ import job_runs
 import pytest
 import torch_jobs
 from job_runs import COLD_PYTHON, job, warm_python
-from processes import LIMIT_S, finish, free_ports, wait_for_line, wait_until
+from processes import (
+    LIMIT_S,
+    TOKEN_VARIABLE,
+    carriers,
+    finish,
+    free_ports,
+    wait_for_line,
+    wait_until,
+)
 from rank_programs import rank_program
 from shapes import FULL
 
 from byteps.__version__ import __version__
+from byteps.cli.live_page import LivePage
+from byteps.cli.user_jobs import UserJob, chosen_job, user_jobs
+from byteps.common.errors import BytepsError
 
 environment = job_runs.environment
 NOISE_US = 30_000  # by which clocks of a busy machine may be taken for another time
@@ -69,6 +81,121 @@ def test_a_stall_is_reported_with_the_tensor_the_rank_and_the_stage(environment,
     assert len(stalls) <= 4
 
 
+def top(environment, *arguments: str) -> tuple[int, str, str]:
+    command = [sys.executable, "-m", "byteps.cli", "top", *arguments]
+    return finish(
+        subprocess.Popen(
+            command,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    )
+
+
+def cold_job(environment, go_on: Path, *options: str) -> subprocess.Popen[str]:
+    """Start a job whose processes carry the token of the test, which forked ones do not."""
+    command = [sys.executable, "-m", "byteps.cli", "run", "-np", "2", *options]
+    return subprocess.Popen(
+        [*command, *COLD_PYTHON, rank_program("straggling"), "1", str(go_on)],
+        env=environment,
+        cwd="/",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def jobs_of(environment) -> list[UserJob]:
+    """Return the jobs of this test: other tests may have some, too."""
+    mine = carriers(environment[TOKEN_VARIABLE])
+    return [one for one in user_jobs() if one.process in mine]
+
+
+@pytest.mark.parametrize("servers", [0, 1])
+def test_every_job_shows_its_state_to_its_own_user(environment, tmp_path, servers) -> None:
+    go_on = tmp_path / "go_on"
+    go_on.touch()
+    process = cold_job(environment, go_on, *(["--servers", "1"] if servers else []))
+    wait_for_line(process, "the job runs")
+    mine = jobs_of(environment)
+    if len(mine) != 1:
+        process.kill()
+    assert len(mine) == 1, mine
+    code, out, err = top(environment, "--job", str(mine[0].process))
+    assert code == 0, err
+    assert f"2 of 2 workers, {servers} of {servers} servers" in out
+    live = LivePage(mine[0])
+    serving = threading.Thread(target=live.serve)
+    serving.start()
+    try:
+        with urllib.request.urlopen(live.address, timeout=LIMIT_S) as answer:
+            assert b"status.json" in answer.read()
+        beside = live.address.removesuffix("live") + "status.json"
+        with urllib.request.urlopen(beside, timeout=LIMIT_S) as answer:
+            assert json.loads(answer.read())["workers_expected"] == 2
+        for other in ("/status.json", "/x/status.json", "/"):
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                urllib.request.urlopen("/".join(live.address.split("/")[:3]) + other)
+    finally:
+        live.close()
+        serving.join()
+    go_on.unlink()
+    code, out, err = finish(process)
+    assert code == 0, out + err
+    assert mine[0].socket_name not in [one.socket_name for one in user_jobs()]
+
+
+def test_a_job_may_have_no_local_socket(environment, tmp_path) -> None:
+    go_on = tmp_path / "go_on"
+    go_on.touch()
+    told = environment | {"BYTEPS_STATUS_SOCKET": "0"}
+    process = cold_job(told, go_on)
+    wait_for_line(process, "the job runs")
+    mine = jobs_of(environment)
+    go_on.unlink()
+    code, out, err = finish(process)
+    assert mine == []
+    assert code == 0, out + err
+
+
+def test_which_job_top_shows() -> None:
+    seen = {"members": [], "workers_expected": 2, "servers_expected": 0, "up_s": 3, "state": "runs"}
+    one, other = (UserJob(f"@{n}", n, f"job{n}", seen) for n in (71, 72))
+    assert chosen_job("", [one]) is one
+    assert chosen_job("job72", [one, other]) is other
+    assert chosen_job("71", [one, other]) is one
+    with pytest.raises(BytepsError, match="2 jobs run here; choose one with --job NAME") as told:
+        chosen_job("", [one, other])
+    assert "job71" in str(told.value)
+    with pytest.raises(BytepsError, match="no job of this user fits 'x'"):
+        chosen_job("x", [one])
+    with pytest.raises(BytepsError, match="no job of this user shows its state"):
+        chosen_job("", [])
+
+
+def test_what_does_not_answer_is_no_job(tmp_path) -> None:
+    silent = socket.socket(socket.AF_UNIX)
+    name = f"byteps-status-{os.geteuid()}-{os.getpid()}-99"
+    silent.bind("\0" + name)
+    silent.listen(0)
+    lines = Path("/proc/net/unix").read_text().splitlines()
+    table = tmp_path / "unix"
+    table.write_text("\n".join([lines[0], *(one for one in lines if name in one)]))
+    assert name in table.read_text()
+    assert user_jobs(table) == []
+    silent.close()
+    with pytest.raises(BytepsError, match="cannot be read"):
+        user_jobs(tmp_path / "none")
+
+
+def test_top_takes_an_address_or_a_job(environment) -> None:
+    code, _, err = top(environment, "9100", "--live")
+    assert code == 1
+    assert "http://9100/live" in err
+
+
 @pytest.mark.parametrize("servers", [1, *[0] * FULL])
 def test_the_status_port_names_the_straggler(environment, tmp_path, servers) -> None:
     port = str(free_ports(1)[0])
@@ -91,9 +218,14 @@ def test_the_status_port_names_the_straggler(environment, tmp_path, servers) -> 
     assert re.search(r"late: rank 1 by \d+ ms on average", text), text
     assert f"3 of 3 workers, {servers} of {servers} servers" in text
     metrics = page(port, "/metrics")
-    assert 'byteps_members{role="worker",state="in"} 3' in metrics
+    assert re.search(r'byteps_members\{role="worker",state="in",byteps_job=".+"\} 3', metrics)
+    assert f'byteps_build_info{{version="{__version__}",' in metrics
     for line in metrics.splitlines():
-        assert re.fullmatch(r'# .*|[a-z_]+(\{([a-z]+="[^"]*",?)+\})? [0-9.e+-]+', line), line
+        assert re.fullmatch(r'# .*|[a-z_]+(\{([a-z_]+="[^"]*",?)+\})? [0-9.e+-]+', line), line
+    head = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", method="HEAD")
+    with urllib.request.urlopen(head, timeout=LIMIT_S) as answer:  # as `curl -I` does
+        assert answer.status == 200
+        assert answer.read() == b""
     with socket.create_connection(("127.0.0.1", int(port))) as plain:  # as `nc` does
         plain.settimeout(LIMIT_S)
         assert plain.recv(6) == b"BytePS"

@@ -110,7 +110,10 @@ def test_without_restarts_the_job_goes_on_while_a_server_lives(environment) -> N
     script = '[ $me = 0 ] && touch "$FLAGS/ok"; wait_for ok; sleep 0.3; touch "$FLAGS/done"'
     code, _, err = finish(run(environment, script, "--restart", "0"))
     assert code == 0, err
-    assert messages(err) == ["server 1 was killed by signal 9 (SIGKILL); going on with 1 server"]
+    assert messages(err) == [
+        "server 1 was killed by signal 9 (SIGKILL); going on with 1 server",
+        "ended with 1 of 2 servers; lost: server 1",
+    ]
 
 
 def test_when_the_restarts_are_used_up_the_last_server_ends_the_job(environment) -> None:

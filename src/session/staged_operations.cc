@@ -1,0 +1,354 @@
+#include "src/session/staged_operations.h"
+
+#include <algorithm>
+#include <new>
+#include <system_error>
+#include <utility>
+
+#include "src/operations/sizes.h"
+
+namespace byteps::session {
+namespace {
+
+// The limit of pinned memory for each device; larger operations use ordinary memory.
+constexpr size_t kPinnedBytesMax = size_t{1} << 30;
+
+protocol::Outcome Failed(Status status) {
+  protocol::Outcome outcome;
+  outcome.status = std::move(status);
+  return outcome;
+}
+
+Status NoThread(const std::system_error& failure) {
+  return {StatusCode::kExhausted, std::string("no threads for a device can be started (") +
+                                      failure.what() + "); raise the limit of threads (ulimit -u)"};
+}
+
+}  // namespace
+
+// The threads and the memory for one device.
+struct StagedOperations::Lines {
+  Lines(device::Device& of, int number, const std::function<void(const std::string&)>& warn)
+      : name("cuda:" + std::to_string(number)),
+        device(of),
+        pinned(of, kPinnedBytesMax, warn),
+        ready(of),
+        down(of),
+        up(of) {}
+
+  const std::string name;
+  device::Device& device;
+  device::PinnedMemory pinned;
+  device::ReadyLine ready;
+  device::CopyLine down;  // from the device
+  device::CopyLine up;
+};
+
+struct StagedOperations::Staged {
+  uint64_t id = 0;
+  Lines* lines = nullptr;
+  protocol::Operation operation;  // in the device's memory
+  uint64_t input_bytes = 0;
+  uint64_t output_bytes = 0;
+  Time begun;
+  Duration limit{};
+  Done done;
+  protocol::Outcome outcome;
+  device::PinnedMemory::Block input;
+  device::PinnedMemory::Block output;  // none if the output lies in the input
+  std::byte* host_output = nullptr;
+  // The mutex of StagedOperations guards these.
+  Stage stage = Stage::kElsewhere;
+  bool has_ended = false;
+
+  bool OutputLiesInInput() const {
+    return operation.output >= operation.input && operation.output < operation.input + input_bytes;
+  }
+};
+
+StagedOperations::StagedOperations(FindDevices find, Events events)
+    : find_(std::move(find)),
+      events_(std::move(events)),
+      shut_down_(StatusCode::kShutdown, "the session was shut down") {}
+
+StagedOperations::~StagedOperations() {
+  Stop();
+  std::thread watch;
+  {
+    MutexLock lock(mutex_);
+    watch.swap(watch_);
+  }
+  if (watch.joinable()) watch.join();
+}
+
+Result<device::Devices*> StagedOperations::Find() {
+  MutexLock lock(devices_mutex_);
+  if (devices_ == nullptr && !why_none_.has_value()) {
+    Result<std::unique_ptr<device::Devices>> found = find_();
+    if (found.ok()) {
+      devices_ = std::move(found).value();
+    } else {
+      why_none_ = found.status();
+    }
+  }
+  if (devices_ == nullptr) return *why_none_;
+  return devices_.get();
+}
+
+Result<StagedOperations::Lines*> StagedOperations::LinesOf(int device) {
+  Result<device::Devices*> devices = Find();
+  if (!devices.ok()) {
+    return Status(StatusCode::kInvalidArgument,
+                  "memory of a device cannot be used: " + devices.status().message());
+  }
+  MutexLock lock(devices_mutex_);
+  if (auto found = lines_.find(device); found != lines_.end()) return found->second.get();
+  Result<device::Device*> opened = devices.value()->Open(device);
+  if (!opened.ok()) return opened.status();
+  try {
+    auto made = std::make_unique<Lines>(*opened.value(), device, events_.warn);
+    return (lines_[device] = std::move(made)).get();
+  } catch (const std::system_error& failure) {
+    return NoThread(failure);
+  }
+}
+
+Status StagedOperations::StartWatch() {
+  if (watch_.joinable()) return Status::Ok();
+  try {
+    watch_ = std::thread([this] { Watch(); });
+  } catch (const std::system_error& failure) {
+    return NoThread(failure);
+  }
+  return Status::Ok();
+}
+
+Status StagedOperations::CheckMemory(device::Device& device, const Staged& staged) const {
+  const protocol::Operation& operation = staged.operation;
+  Status checked = Status::Ok();
+  if (staged.input_bytes > 0) checked = device.CheckMemory(operation.input);
+  if (checked.ok() && staged.output_bytes > 0) checked = device.CheckMemory(operation.output);
+  if (checked.ok()) return checked;
+  return {checked.code(), "tensor '" + operation.name + "': " + checked.message()};
+}
+
+Status StagedOperations::Start(protocol::Operation operation, uint64_t output_bytes, Duration limit,
+                               const DevicePlace& place, Done done) {
+  Result<Lines*> lines = LinesOf(place.device);
+  if (!lines.ok()) return lines.status();
+  auto staged = std::make_shared<Staged>();
+  staged->lines = lines.value();
+  staged->input_bytes = operations::InputBytes(operation.spec, operation.rows).value_or(0);
+  staged->output_bytes = output_bytes;
+  staged->operation = std::move(operation);
+  staged->begun = std::chrono::steady_clock::now();
+  staged->limit = limit;
+  staged->done = std::move(done);
+  device::Device& device = staged->lines->device;
+  if (Status checked = CheckMemory(device, *staged); !checked.ok()) return checked;
+  std::unique_ptr<device::Mark> mark;
+  if (place.stream.has_value()) {
+    Result<std::unique_ptr<device::Mark>> noted = device.MarkOf(*place.stream);
+    if (!noted.ok()) return noted.status();
+    mark = std::move(noted).value();
+  }
+  {
+    MutexLock lock(mutex_);
+    if (stops_) return shut_down_;
+    staged->id = next_id_++;
+    open_[staged->id] = staged;
+    Status awaited = mark == nullptr ? Status::Ok() : Await(staged, *place.stream, std::move(mark));
+    if (!awaited.ok()) {
+      open_.erase(staged->id);
+      return awaited;
+    }
+    changed_.notify_all();
+  }
+  if (!place.stream.has_value()) OnReady(staged, Status::Ok());
+  return Status::Ok();
+}
+
+Status StagedOperations::Await(const std::shared_ptr<Staged>& staged, void* stream,
+                               std::unique_ptr<device::Mark> mark) {
+  Status watched = staged->limit > Duration::zero() ? StartWatch() : Status::Ok();
+  if (!watched.ok()) return watched;
+  staged->stage = Stage::kWaiting;
+  return staged->lines->ready.Await(staged->id, stream, std::move(mark),
+                                    [this, staged](const Status& how) { OnReady(staged, how); });
+}
+
+// Takes the operation's memory in the host.
+void StagedOperations::TakeMemory(Staged& staged) {
+  device::PinnedMemory& pinned = staged.lines->pinned;
+  staged.input = pinned.Take(staged.input_bytes);
+  if (staged.OutputLiesInInput()) {
+    staged.host_output = staged.input.data() + (staged.operation.output - staged.operation.input);
+  } else {
+    staged.output = pinned.Take(staged.output_bytes);
+    staged.host_output = staged.output.data();
+  }
+}
+
+// The stream has come to the mark; on a line's thread, or inside Start.
+void StagedOperations::OnReady(const std::shared_ptr<Staged>& staged, const Status& status) {
+  {
+    MutexLock lock(mutex_);
+    staged->stage = Stage::kElsewhere;
+  }
+  if (!status.ok()) return Fail(staged, status);
+  try {
+    TakeMemory(*staged);
+  } catch (const std::bad_alloc&) {
+    return Fail(staged, {StatusCode::kExhausted, "the host has no memory for its copy"});
+  }
+  bool stops = false;
+  {
+    MutexLock lock(mutex_);
+    stops = stops_;
+    if (!stops && staged->input_bytes > 0) {
+      // Under the mutex, so that Stop sees either the copy or the stage before it.
+      staged->stage = Stage::kCopying;
+      staged->lines->down.Copy(staged->id, staged->input.data(), staged->operation.input,
+                               staged->input_bytes,
+                               [this, staged](const Status& how) { OnCopied(staged, how); });
+      return;
+    }
+  }
+  if (stops) return End(staged, Failed(shut_down_));
+  OnCopied(staged, Status::Ok());
+}
+
+// The input is in the host's memory.
+void StagedOperations::OnCopied(const std::shared_ptr<Staged>& staged, const Status& status) {
+  if (!status.ok()) return Fail(staged, status);
+  bool stops = false;
+  {
+    MutexLock lock(mutex_);
+    stops = stops_;
+    staged->stage = Stage::kElsewhere;
+    if (!stops) ++submitting_;
+  }
+  if (stops) return End(staged, Failed(shut_down_));
+  bool has_memory = true;
+  try {
+    protocol::Operation in_host = staged->operation;
+    in_host.input = staged->input.data();
+    in_host.output = staged->host_output;
+    events_.submit(std::move(in_host), [this, staged](protocol::Outcome outcome) {
+      OnResult(staged, std::move(outcome));
+    });
+  } catch (const std::bad_alloc&) {  // nothing was accepted
+    has_memory = false;
+  }
+  {
+    MutexLock lock(mutex_);
+    --submitting_;
+    changed_.notify_all();
+  }
+  if (!has_memory) Fail(staged, {StatusCode::kExhausted, "there is no memory to begin it"});
+}
+
+// The operation has ended in the host's memory; on a thread of the engine.
+void StagedOperations::OnResult(const std::shared_ptr<Staged>& staged, protocol::Outcome outcome) {
+  if (!outcome.status.ok() || staged->output_bytes == 0) return End(staged, std::move(outcome));
+  staged->outcome = std::move(outcome);
+  staged->lines->up.Copy(staged->id, staged->operation.output, staged->host_output,
+                         staged->output_bytes, [this, staged](const Status& how) {
+                           if (!how.ok()) return Fail(staged, how);
+                           End(staged, std::move(staged->outcome));
+                         });
+}
+
+// Other ranks count on this rank's part, or have the result already. Nobody can tell them later
+// that this rank has failed, so the job loses this rank.
+void StagedOperations::Fail(const std::shared_ptr<Staged>& staged, const Status& status) {
+  const Status why(status.code(), "tensor '" + staged->operation.name + "': " + status.message());
+  bool stops = false;
+  {
+    MutexLock lock(mutex_);
+    stops = stops_;
+  }
+  if (!stops) events_.give_up(why.message());  // else this process leaves anyway
+  End(staged, Failed(why));
+}
+
+void StagedOperations::End(const std::shared_ptr<Staged>& staged, protocol::Outcome outcome) {
+  {
+    MutexLock lock(mutex_);
+    if (std::exchange(staged->has_ended, true)) return;
+  }
+  staged->input = device::PinnedMemory::Block();
+  staged->output = device::PinnedMemory::Block();
+  std::exchange(staged->done, nullptr)(std::move(outcome));
+  MutexLock lock(mutex_);
+  open_.erase(staged->id);
+  changed_.notify_all();
+}
+
+bool StagedOperations::HasOpen(uint32_t process_set) {
+  MutexLock lock(mutex_);
+  return std::ranges::any_of(open_, [&](const auto& entry) {
+    return entry.second->operation.spec.process_set == process_set;
+  });
+}
+
+void StagedOperations::Stop() {
+  std::vector<std::pair<std::shared_ptr<Staged>, Stage>> all;
+  {
+    MutexLock lock(mutex_);
+    stops_ = true;
+    changed_.notify_all();
+    for (const auto& [id, staged] : open_) all.emplace_back(staged, staged->stage);
+  }
+  for (const auto& [staged, stage] : all) {
+    auto end = [this, staged = staged] { End(staged, Failed(shut_down_)); };
+    if (stage == Stage::kWaiting && staged->lines->ready.CallOff(staged->id)) end();
+    if (stage == Stage::kCopying) staged->lines->down.CallOff(staged->id, end);
+  }
+}
+
+bool StagedOperations::WaitForEnd(Time deadline) {
+  MutexLock lock(mutex_);
+  while (!open_.empty() || submitting_ > 0) {
+    if (!lock.WaitUntil(changed_, deadline)) return open_.empty() && submitting_ == 0;
+  }
+  return true;
+}
+
+void StagedOperations::EndLateOnes() {
+  const Time now = std::chrono::steady_clock::now();
+  std::vector<std::shared_ptr<Staged>> late;
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [id, staged] : open_) {
+      const bool is_late = staged->limit > Duration::zero() && now >= staged->begun + staged->limit;
+      if (is_late && staged->stage == Stage::kWaiting) late.push_back(staged);
+    }
+  }
+  for (const auto& staged : late) {
+    if (!staged->lines->ready.CallOff(staged->id)) continue;
+    const auto waited = std::chrono::duration_cast<milliseconds>(now - staged->begun);
+    Fail(staged,
+         {StatusCode::kDeadlineExceeded, "its input was not ready on " + staged->lines->name +
+                                             " after " + std::to_string(waited.count()) +
+                                             " ms: the work of its stream has not ended"});
+  }
+}
+
+void StagedOperations::Watch() {
+  for (;;) {
+    {
+      MutexLock lock(mutex_);
+      if (stops_) return;
+      Time next = std::chrono::steady_clock::now() + seconds(60);
+      for (const auto& [id, staged] : open_) {
+        const bool waits = staged->stage == Stage::kWaiting && staged->limit > Duration::zero();
+        if (waits) next = std::min(next, staged->begun + staged->limit);
+      }
+      lock.WaitUntil(changed_, next);
+    }
+    EndLateOnes();
+  }
+}
+
+}  // namespace byteps::session

@@ -1,0 +1,279 @@
+#include "src/session/staged_operations.h"
+
+#include <atomic>
+#include <cstring>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "src/device/host/host_devices.h"
+
+namespace byteps::session {
+namespace {
+
+using device::host::HostDevice;
+using device::host::HostDevices;
+using device::host::HostStream;
+
+constexpr int64_t kElements = 1000;
+constexpr size_t kBytes = kElements * sizeof(float);
+constexpr auto kPatienceOfStaged = seconds(60);
+
+// The end of an operation. Thread-safe.
+class StagedEnd {
+ public:
+  StagedOperations::Done done() {
+    return [this](protocol::Outcome outcome) {
+      MutexLock lock(mutex_);
+      ++ends_;
+      status_ = outcome.status;
+      changed_.notify_all();
+    };
+  }
+  Status Wait(std::chrono::milliseconds limit = kPatienceOfStaged) {
+    const auto deadline = std::chrono::steady_clock::now() + limit;
+    MutexLock lock(mutex_);
+    while (ends_ == 0) {
+      if (!lock.WaitUntil(changed_, deadline) && ends_ == 0) {
+        return {StatusCode::kInternal, "the operation has not ended"};
+      }
+    }
+    return status_;
+  }
+  int ends() {
+    MutexLock lock(mutex_);
+    return ends_;
+  }
+
+ private:
+  Mutex mutex_;
+  std::condition_variable changed_;
+  int ends_ BYTEPS_GUARDED_BY(mutex_) = 0;
+  Status status_ BYTEPS_GUARDED_BY(mutex_);
+};
+
+// Stands in place of an engine: adds 1 to each element.
+class StagedOperationsTest : public ::testing::Test {
+ protected:
+  StagedOperationsTest() {
+    input_ = Memory(0, 0);
+    output_ = Memory(0, -1);
+  }
+  ~StagedOperationsTest() override {
+    staged_.Stop();
+    EXPECT_TRUE(staged_.WaitForEnd(std::chrono::steady_clock::now() + kPatienceOfStaged));
+  }
+
+  std::byte* Memory(int device, float value) {
+    std::byte* const memory = devices_.device(device).NewMemory(kBytes);
+    std::fill_n(reinterpret_cast<float*>(memory), kElements, value);
+    return memory;
+  }
+  static float At(const std::byte* memory, int64_t element = kElements - 1) {
+    return reinterpret_cast<const float*>(memory)[element];
+  }
+  static protocol::Operation Sum(const std::byte* input, std::byte* output) {
+    protocol::Operation operation;
+    operation.name = "w";
+    operation.spec.op = wire::Op::kSum;
+    operation.spec.dtype = DataType::kFloat32;
+    operation.spec.shape = {kElements};
+    operation.input = input;
+    operation.output = output;
+    return operation;
+  }
+  Status Start(StagedEnd& end, std::optional<void*> stream, Duration limit = {}) {
+    return staged_.Start(Sum(input_, output_), kBytes, limit, {0, stream}, end.done());
+  }
+
+  std::unique_ptr<device::Devices> Found() {
+    auto devices = std::make_unique<HostDevices>(2);
+    host_ = devices.get();
+    return devices;
+  }
+  void Submit(const protocol::Operation& operation, const StagedOperations::Done& done) {
+    ++submitted_;
+    for (int64_t i = 0; i < kElements; ++i) {
+      reinterpret_cast<float*>(operation.output)[i] =
+          reinterpret_cast<const float*>(operation.input)[i] + 1;
+    }
+    protocol::Outcome outcome;
+    outcome.status = engine_says_;
+    done(std::move(outcome));
+  }
+
+  HostStream stream_;
+  Status engine_says_;
+  std::atomic<int> submitted_ = 0;
+  std::atomic<int> gave_up_ = 0;
+  std::string why_;
+  HostDevices* host_ = nullptr;
+  std::unique_ptr<device::Devices> found_ = Found();
+  HostDevices& devices_ = *host_;
+  StagedOperations staged_{
+      [this]() -> Result<std::unique_ptr<device::Devices>> { return std::move(found_); },
+      {[this](protocol::Operation operation, const StagedOperations::Done& done) {
+         Submit(operation, done);
+       },
+       [this](const std::string& why) {
+         why_ = why;
+         ++gave_up_;
+       },
+       [](const std::string&) {}}};
+  std::byte* input_ = nullptr;
+  std::byte* output_ = nullptr;
+};
+
+TEST_F(StagedOperationsTest, AnOperationComesBehindItsStream) {
+  stream_.Hold();
+  StagedEnd end;
+  ASSERT_TRUE(Start(end, &stream_).ok());
+  EXPECT_TRUE(staged_.HasOpen(0));
+  EXPECT_FALSE(staged_.HasOpen(1));
+  std::fill_n(reinterpret_cast<float*>(input_), kElements, 4.0F);  // the stream writes it late
+  EXPECT_EQ(submitted_, 0);
+  stream_.LetGo();
+  ASSERT_TRUE(end.Wait().ok());
+  EXPECT_EQ(At(output_), 5);
+  EXPECT_EQ(At(output_, 0), 5);
+  EXPECT_EQ(At(input_), 4);
+  EXPECT_EQ(gave_up_, 0);
+}
+
+TEST_F(StagedOperationsTest, WithoutAStreamAnOperationBeginsAtOnce) {
+  StagedEnd end;
+  ASSERT_TRUE(Start(end, std::nullopt).ok());
+  ASSERT_TRUE(end.Wait().ok());
+  EXPECT_EQ(At(output_), 1);
+}
+
+TEST_F(StagedOperationsTest, TheOutputMayBeTheInput) {
+  StagedEnd end;
+  ASSERT_TRUE(staged_.Start(Sum(input_, input_), kBytes, {}, {0, nullptr}, end.done()).ok());
+  ASSERT_TRUE(end.Wait().ok());
+  EXPECT_EQ(At(input_), 1);
+}
+
+TEST_F(StagedOperationsTest, AnErrorOfTheEngineChangesNoMemory) {
+  engine_says_ = {StatusCode::kMismatch, "other ranks differ"};
+  StagedEnd end;
+  ASSERT_TRUE(Start(end, &stream_).ok());
+  EXPECT_EQ(end.Wait().code(), StatusCode::kMismatch);
+  EXPECT_EQ(At(output_), -1);
+  EXPECT_EQ(gave_up_, 0);
+}
+
+TEST_F(StagedOperationsTest, ACopyThatFailsEndsTheOperationAndThisRank) {
+  StagedEnd before;
+  ASSERT_TRUE(Start(before, &stream_).ok());  // the lines have started
+  ASSERT_TRUE(before.Wait().ok());
+  devices_.device(0).FailOnce(HostDevice::Step::kCopy);
+  StagedEnd end;
+  ASSERT_TRUE(Start(end, &stream_).ok());
+  const Status how = end.Wait();
+  EXPECT_EQ(how.code(), StatusCode::kUnavailable);
+  EXPECT_NE(how.message().find("tensor 'w': a copy"), std::string::npos) << how.message();
+  EXPECT_EQ(submitted_, 1) << "a failed input is never exchanged";
+  EXPECT_EQ(gave_up_, 1);
+  EXPECT_EQ(why_, how.message());
+}
+
+TEST_F(StagedOperationsTest, AnInputThatIsNotReadyEndsAtTheLimit) {
+  stream_.Hold();
+  StagedEnd end;
+  ASSERT_TRUE(Start(end, &stream_, milliseconds(50)).ok());
+  const Status how = end.Wait();
+  EXPECT_EQ(how.code(), StatusCode::kDeadlineExceeded);
+  EXPECT_NE(how.message().find("not ready on cuda:0"), std::string::npos) << how.message();
+  EXPECT_EQ(submitted_, 0);
+  EXPECT_EQ(gave_up_, 1);
+  StagedEnd other;
+  ASSERT_TRUE(Start(other, std::nullopt, milliseconds(50)).ok());
+  EXPECT_TRUE(other.Wait().ok());
+  stream_.LetGo();
+}
+
+TEST_F(StagedOperationsTest, StopEndsWhatWaits) {
+  stream_.Hold();
+  StagedEnd end;
+  ASSERT_TRUE(Start(end, &stream_).ok());
+  staged_.Stop();
+  EXPECT_EQ(end.Wait(milliseconds(0)).code(), StatusCode::kShutdown) << "at once";
+  EXPECT_EQ(Start(end, &stream_).code(), StatusCode::kShutdown);
+  EXPECT_EQ(end.ends(), 1);
+  EXPECT_EQ(gave_up_, 0);
+  stream_.LetGo();
+}
+
+TEST_F(StagedOperationsTest, WhatCannotBeginIsRefused) {
+  StagedEnd end;
+  auto refused = [&](std::byte* memory, DevicePlace place) {
+    Status status = staged_.Start(Sum(memory, memory), kBytes, {}, place, end.done());
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    return status.message();
+  };
+  EXPECT_NE(refused(input_, {2, &stream_}).find("no device 2"), std::string::npos);
+  EXPECT_NE(refused(Memory(1, 0), {0, &stream_}).find("no memory of this device"),
+            std::string::npos);
+  stream_.Capture(true);
+  EXPECT_NE(refused(input_, {0, &stream_}).find("captured"), std::string::npos);
+  EXPECT_EQ(end.ends(), 0);
+  EXPECT_FALSE(staged_.HasOpen(0));
+}
+
+TEST_F(StagedOperationsTest, WithoutDevicesTheReasonIsTold) {
+  int looks = 0;
+  StagedOperations none(
+      [&looks]() -> Result<std::unique_ptr<device::Devices>> {
+        ++looks;
+        return Status(StatusCode::kUnavailable, "there is no driver");
+      },
+      {});
+  StagedEnd end;
+  for (int i = 0; i < 2; ++i) {
+    Status status = none.Start(Sum(input_, output_), kBytes, {}, {}, end.done());
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_NE(status.message().find("there is no driver"), std::string::npos);
+  }
+  EXPECT_EQ(looks, 1);
+}
+
+// Operations end exactly once, whenever the session stops.
+TEST_F(StagedOperationsTest, StopAtAnyMomentEndsEachOperationOnce) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 100; ++round) {
+    HostStream stream;
+    HostDevices* devices = nullptr;
+    StagedOperations staged(
+        [&]() -> Result<std::unique_ptr<device::Devices>> {
+          auto made = std::make_unique<HostDevices>(1);
+          devices = made.get();
+          return std::unique_ptr<device::Devices>(std::move(made));
+        },
+        {[this](protocol::Operation operation, const StagedOperations::Done& done) {
+           Submit(operation, done);
+         },
+         [](const std::string&) {}, [](const std::string&) {}});
+    ASSERT_TRUE(staged.Find().ok());
+    std::byte* const memory = devices->device(0).NewMemory(kBytes);
+    std::vector<StagedEnd> ends(8);
+    stream.Hold();
+    for (StagedEnd& end : ends) {
+      ASSERT_TRUE(staged.Start(Sum(memory, memory), kBytes, {}, {0, &stream}, end.done()).ok());
+    }
+    std::thread user([&] { stream.LetGo(); });
+    std::atomic<uint32_t> spins = random() % 2000;
+    while (spins > 0) --spins;
+    staged.Stop();
+    EXPECT_TRUE(staged.WaitForEnd(std::chrono::steady_clock::now() + kPatienceOfStaged));
+    user.join();
+    for (StagedEnd& end : ends) {
+      const StatusCode code = end.Wait().code();
+      EXPECT_TRUE(code == StatusCode::kOk || code == StatusCode::kShutdown);
+      EXPECT_EQ(end.ends(), 1);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace byteps::session

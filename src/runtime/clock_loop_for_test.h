@@ -33,6 +33,7 @@ class ClockLoop final : public transport::Loop {
   void Post(std::function<void()> work) override { posted_.push_back(std::move(work)); }
   bool InLoop() const override { return true; }
   Time Now() const override { return kBegin + age_; }
+  BufferPool& Buffers() override { return buffers_; }
   std::unique_ptr<Timer> Every(Duration period, std::function<void()> work) override {
     return Begin(period, period, std::move(work));
   }
@@ -111,6 +112,7 @@ class ClockLoop final : public transport::Loop {
     return std::make_unique<Handle>(std::move(ring));
   }
 
+  BufferPool buffers_;  // before everything that holds its buffers
   Duration age_{};
   std::deque<std::function<void()>> posted_;
   std::multimap<Duration, std::shared_ptr<Ring>> rings_;

@@ -24,7 +24,7 @@ class ClockPeer final : public transport::FrameReceiver {
     near_ = first.get();
     std::unique_ptr<transport::Connection> near = std::move(first);
     acceptor_ = std::make_unique<HandshakeAcceptor>(
-        loop, pool_, std::move(far), identity,
+        loop, std::move(far), identity,
         [decision](const wire::Hello&, const HandshakeAcceptor::Answer& answer) {
           if (decision.has_value()) answer(*decision);
         },

@@ -51,7 +51,7 @@ void ControlLink::OnConnected(Result<std::unique_ptr<transport::Connection>> con
   hello.role = options_.role;
   hello.wanted_role = Role::kCoordinator;
   handshake_ = std::make_unique<HandshakeInitiator>(
-      loop_, pool_, std::move(connection).value(), options_.identity, hello, kHandshakeLimit,
+      loop_, std::move(connection).value(), options_.identity, hello, kHandshakeLimit,
       [this](Result<std::unique_ptr<transport::Connection>> bound) { OnBound(std::move(bound)); });
 }
 
@@ -143,7 +143,7 @@ Status ControlLink::GiveUp(const std::string& why, Duration waited) const {
 }
 
 void ControlLink::Send(const wire::Message& message) {
-  if (connection_ != nullptr) connection_->Send(ControlFrame(pool_, message));
+  if (connection_ != nullptr) connection_->Send(ControlFrame(loop_.Buffers(), message));
 }
 
 Result<ByteSpan> ControlLink::OnHeader(uint8_t kind, ConstByteSpan, size_t payload_bytes) {

@@ -9,7 +9,6 @@
 #include <memory>
 #include <string>
 
-#include "src/base/buffer_pool.h"
 #include "src/base/log.h"
 #include "src/runtime/frames.h"
 #include "src/runtime/handshake.h"
@@ -82,7 +81,6 @@ class ControlLink final : public transport::FrameReceiver {
   const ControlLinkOptions options_;
   Log& log_;
   Events events_;
-  BufferPool pool_;  // before the connection, whose queue holds its buffers
   bool had_connection_ = false;
   Time waiting_since_{};  // the member has no coordinator that answers since then
   Time give_up_{};

@@ -24,6 +24,7 @@ class FakeLoop final : public transport::Loop {
   }
   bool InLoop() const override { return is_in_loop; }
   Time Now() const override { return now; }
+  BufferPool& Buffers() override { return buffers; }
   std::unique_ptr<Timer> Every(Duration, std::function<void()> work) override {
     tick = std::move(work);
     return std::make_unique<Timer>();
@@ -50,6 +51,7 @@ class FakeLoop final : public transport::Loop {
     }
   }
 
+  BufferPool buffers;  // before everything that holds its buffers
   Time now{};
   std::deque<std::function<void()>> posted;
   std::vector<Duration> delays;

@@ -61,18 +61,18 @@ Status Unexpected(uint8_t kind) {
 
 }  // namespace
 
-HandshakeInitiator::HandshakeInitiator(transport::Loop& loop, BufferPool& pool,
+HandshakeInitiator::HandshakeInitiator(transport::Loop& loop,
                                        std::unique_ptr<transport::Connection> connection,
                                        const JobIdentity& identity, wire::Hello hello,
                                        Duration limit, Done done)
-    : connection_(std::move(connection)), identity_(identity), pool_(pool), done_(std::move(done)) {
+    : loop_(loop), connection_(std::move(connection)), identity_(identity), done_(std::move(done)) {
   hello.job = identity.job;
   hello.incarnation = identity.incarnation;
   RandomBytes(hello.nonce);
   hello_bytes_ = wire::EncodeHello(hello);
   connection_->SetLimits({wire::kHandshakeBytesMax});
   connection_->Start(this);
-  connection_->Send(BytesFrame(pool_, FrameKind::kHello, hello_bytes_));
+  connection_->Send(BytesFrame(loop_.Buffers(), FrameKind::kHello, hello_bytes_));
   deadline_ = loop.After(limit, [this] { Finish(Timeout(*connection_)); });
 }
 
@@ -89,7 +89,7 @@ void HandshakeInitiator::OnFrame() {
   if (!Is(incoming_kind_, FrameKind::kWelcome)) return Finish(Unexpected(incoming_kind_));
   Result<wire::Welcome> welcome = wire::DecodeWelcome(incoming_);
   Status how = welcome.ok() ? Judge(welcome.value()) : welcome.status();
-  if (how.ok()) connection_->Send(BytesFrame(pool_, FrameKind::kBound, {}));
+  if (how.ok()) connection_->Send(BytesFrame(loop_.Buffers(), FrameKind::kBound, {}));
   Finish(how);
 }
 
@@ -105,7 +105,7 @@ void HandshakeInitiator::OnChallenge() {
   }
   challenge_ = challenge;
   connection_->Send(
-      BytesFrame(pool_, FrameKind::kProof,
+      BytesFrame(loop_.Buffers(), FrameKind::kProof,
                  InitiatorProof(identity_, hello_bytes_, Said(challenge, *connection_))));
 }
 
@@ -145,13 +145,12 @@ void HandshakeInitiator::Finish(Status why) {
   done(why);
 }
 
-HandshakeAcceptor::HandshakeAcceptor(transport::Loop& loop, BufferPool& pool,
+HandshakeAcceptor::HandshakeAcceptor(transport::Loop& loop,
                                      std::unique_ptr<transport::Connection> connection,
                                      const JobIdentity& identity, Decide decide, Done done)
     : loop_(loop),
       connection_(std::move(connection)),
       identity_(identity),
-      pool_(pool),
       peer_(connection_->PeerName()),
       decide_(std::move(decide)),
       done_(std::move(done)),
@@ -200,7 +199,7 @@ void HandshakeAcceptor::OnHello() {
   hello_bytes_ = incoming_;
   RandomBytes(challenge_);
   expected_ = FrameKind::kProof;
-  connection_->Send(BytesFrame(pool_, FrameKind::kChallenge, challenge_));
+  connection_->Send(BytesFrame(loop_.Buffers(), FrameKind::kChallenge, challenge_));
 }
 
 void HandshakeAcceptor::OnProof() {
@@ -248,7 +247,7 @@ void HandshakeAcceptor::SendWelcome(const Status& decision) {
     welcome.incarnation = identity_.incarnation;
     welcome.proof = AcceptorProof(identity_, hello_bytes_, Said(challenge_, *connection_), welcome);
   }
-  connection_->Send(BytesFrame(pool_, FrameKind::kWelcome, wire::EncodeWelcome(welcome)));
+  connection_->Send(BytesFrame(loop_.Buffers(), FrameKind::kWelcome, wire::EncodeWelcome(welcome)));
 }
 
 void HandshakeAcceptor::OnClosed(const Status& why) {

@@ -8,7 +8,6 @@
 //
 // Each object lives on the connection's loop, owns the connection until it calls `done`, and calls
 // `done` at most once. Destroying the object, also from inside `done`, ends the attempt silently.
-// `pool` belongs to the loop's thread and outlives the connection.
 #pragma once
 
 #include <functional>
@@ -17,7 +16,6 @@
 #include <string>
 #include <vector>
 
-#include "src/base/buffer_pool.h"
 #include "src/base/proof.h"
 #include "src/base/status.h"
 #include "src/transport/transport.h"
@@ -47,9 +45,8 @@ class HandshakeInitiator final : public transport::FrameReceiver {
 
   // `hello` names this process and the wanted process; the constructor fills in job, nonce and
   // incarnation.
-  HandshakeInitiator(transport::Loop& loop, BufferPool& pool,
-                     std::unique_ptr<transport::Connection> connection, const JobIdentity& identity,
-                     wire::Hello hello, Duration limit, Done done);
+  HandshakeInitiator(transport::Loop& loop, std::unique_ptr<transport::Connection> connection,
+                     const JobIdentity& identity, wire::Hello hello, Duration limit, Done done);
 
   Result<ByteSpan> OnHeader(uint8_t kind, ConstByteSpan header, size_t payload_bytes) override;
   void OnFrame() override;
@@ -60,9 +57,9 @@ class HandshakeInitiator final : public transport::FrameReceiver {
   Status Judge(const wire::Welcome& welcome) const;
   void Finish(Status why);
 
+  transport::Loop& loop_;
   std::unique_ptr<transport::Connection> connection_;
   const JobIdentity identity_;
-  BufferPool& pool_;
   uint8_t incoming_kind_ = 0;
   std::optional<wire::Nonce> challenge_;  // set when the challenge has come
   std::vector<std::byte> hello_bytes_;
@@ -85,9 +82,8 @@ class HandshakeAcceptor final : public transport::FrameReceiver {
   using Done =
       std::function<void(Result<std::unique_ptr<transport::Connection>>, const wire::Hello&)>;
 
-  HandshakeAcceptor(transport::Loop& loop, BufferPool& pool,
-                    std::unique_ptr<transport::Connection> connection, const JobIdentity& identity,
-                    Decide decide, Done done);
+  HandshakeAcceptor(transport::Loop& loop, std::unique_ptr<transport::Connection> connection,
+                    const JobIdentity& identity, Decide decide, Done done);
   ~HandshakeAcceptor() override;
 
   // Returns the peer's address, as in "10.0.0.3:4711".
@@ -111,7 +107,6 @@ class HandshakeAcceptor final : public transport::FrameReceiver {
   transport::Loop& loop_;
   std::unique_ptr<transport::Connection> connection_;
   const JobIdentity identity_;
-  BufferPool& pool_;
   const std::string peer_;
   // The only kind of frame that may come now. None: no frame may come before this end has answered.
   std::optional<wire::FrameKind> expected_ = wire::FrameKind::kHello;

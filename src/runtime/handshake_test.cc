@@ -52,7 +52,7 @@ class HandshakeTimesTest : public testing::Test {
     auto [near, far] = ClockConnection::Pair(loop);
     near->SetOwner(owner);
     initiator = std::make_unique<HandshakeInitiator>(
-        loop, pool, std::move(near), identity, wire::Hello(), kHandshakeLimit,
+        loop, std::move(near), identity, wire::Hello(), kHandshakeLimit,
         [this](Result<std::unique_ptr<transport::Connection>> bound) {
           ended.push_back(bound.status());
         });
@@ -64,7 +64,7 @@ class HandshakeTimesTest : public testing::Test {
     auto [near, far] = ClockConnection::Pair(loop);
     near->SetOwner(owner);
     acceptor = std::make_unique<HandshakeAcceptor>(
-        loop, pool, std::move(near), identity,
+        loop, std::move(near), identity,
         [this](const wire::Hello&, HandshakeAcceptor::Answer later) { answer = std::move(later); },
         [this](Result<std::unique_ptr<transport::Connection>> bound, const wire::Hello& hello) {
           ended.push_back(bound.status());
@@ -99,7 +99,6 @@ class HandshakeTimesTest : public testing::Test {
   using Kinds = std::vector<FrameKind>;
 
   ClockLoop loop;
-  BufferPool pool;
   JobIdentity identity{"job", "secret", 1};
   Status owner;  // the result of CheckSameUser at the other end
   std::unique_ptr<HandshakeInitiator> initiator;
@@ -327,8 +326,7 @@ TEST_F(HandshakeTimesTest, OfWhoSaidNothingNoVersionIsKnown) {
 TEST_F(HandshakeTimesTest, StrangersMakeRoomForEachOtherAndMembersStay) {
   std::vector<std::string> done;
   Handshakes all(
-      loop, pool, identity, 2,
-      [](const wire::Hello&, const HandshakeAcceptor::Answer&) {},  // undecided
+      loop, identity, 2, [](const wire::Hello&, const HandshakeAcceptor::Answer&) {},  // undecided
       [&done](const Result<std::unique_ptr<transport::Connection>>& bound, const wire::Hello&,
               const std::string& peer) { done.push_back(peer + ": " + bound.status().message()); });
   std::vector<std::unique_ptr<Stranger>> strangers;

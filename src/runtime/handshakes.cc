@@ -17,10 +17,9 @@ size_t UnprovenMax() {
   return std::clamp<size_t>(limit.rlim_cur / 4, kLeast, kMost);
 }
 
-Handshakes::Handshakes(transport::Loop& loop, BufferPool& pool, const JobIdentity& identity,
-                       size_t unproven_max, HandshakeAcceptor::Decide decide, Done done)
+Handshakes::Handshakes(transport::Loop& loop, const JobIdentity& identity, size_t unproven_max,
+                       HandshakeAcceptor::Decide decide, Done done)
     : loop_(loop),
-      pool_(pool),
       identity_(identity),
       unproven_max_(unproven_max),
       decide_(std::move(decide)),
@@ -30,7 +29,7 @@ void Handshakes::Accept(std::unique_ptr<transport::Connection> connection) {
   MakeRoom();
   uint64_t attempt = next_attempt_++;
   all_[attempt] = std::make_unique<HandshakeAcceptor>(
-      loop_, pool_, std::move(connection), identity_, decide_,
+      loop_, std::move(connection), identity_, decide_,
       [this, attempt](Result<std::unique_ptr<transport::Connection>> bound,
                       const wire::Hello& hello) { OnDone(attempt, std::move(bound), hello); });
 }

@@ -23,9 +23,8 @@ class Handshakes {
   using Done = std::function<void(Result<std::unique_ptr<transport::Connection>>,
                                   const wire::Hello&, const std::string& peer)>;
 
-  // REQUIRES: `pool` outlives the connections.
-  Handshakes(transport::Loop& loop, BufferPool& pool, const JobIdentity& identity,
-             size_t unproven_max, HandshakeAcceptor::Decide decide, Done done);
+  Handshakes(transport::Loop& loop, const JobIdentity& identity, size_t unproven_max,
+             HandshakeAcceptor::Decide decide, Done done);
 
   void Accept(std::unique_ptr<transport::Connection> connection);
   void Clear() { all_.clear(); }
@@ -36,7 +35,6 @@ class Handshakes {
               const wire::Hello& hello);
 
   transport::Loop& loop_;
-  BufferPool& pool_;
   const JobIdentity identity_;
   const size_t unproven_max_;
   const HandshakeAcceptor::Decide decide_;

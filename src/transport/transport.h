@@ -173,6 +173,9 @@ class Loop {
   // the last of them. Outside of frames they are Now and Post.
   virtual Time EventTime() const { return Now(); }
   virtual void AfterEvent(std::function<void()> work) { Post(std::move(work)); }
+  // Returns the pool of everything that lives on this loop. A backend may send and receive bytes of
+  // this pool without a copy.
+  virtual BufferPool& Buffers() = 0;
 
   // Calls `tick` about every `period` until the returned object is gone.
   class Timer {

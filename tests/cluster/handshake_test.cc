@@ -52,16 +52,15 @@ class Relay final : public transport::FrameReceiver {
 // Accepts in place of the process at `address`, and passes on what both ends say.
 class Between {
  public:
-  Between(transport::Loop& loop, BufferPool& pool, const std::string& address, Edit edit)
-      : edit_(std::move(edit)) {
+  Between(transport::Loop& loop, const std::string& address, Edit edit) : edit_(std::move(edit)) {
     auto listener = loop.Listen(
-        "inproc:0", [this, &loop, &pool, address](std::unique_ptr<transport::Connection> accepted) {
+        "inproc:0", [this, &loop, address](std::unique_ptr<transport::Connection> accepted) {
           near_ = std::move(accepted);
           loop.Connect(address, kHandshakeLimit,
-                       [this, &pool](Result<std::unique_ptr<transport::Connection>> connection) {
+                       [this, &loop](Result<std::unique_ptr<transport::Connection>> connection) {
                          far_ = std::move(connection).value();
-                         onward_.emplace(pool, *far_, edit_);
-                         back_.emplace(pool, *near_, edit_);
+                         onward_.emplace(loop.Buffers(), *far_, edit_);
+                         back_.emplace(loop.Buffers(), *near_, edit_);
                          near_->Start(&*onward_);
                          far_->Start(&*back_);
                        });
@@ -86,13 +85,12 @@ Status Shake(const std::string& secret, const Status& decision, const Edit& edit
              int* decisions = nullptr) {
   auto transport = transport::MakeInprocTransport();
   auto loop = transport->MakeLoop();
-  BufferPool pool;
   std::unique_ptr<HandshakeAcceptor> acceptor;
   std::unique_ptr<HandshakeInitiator> initiator;
   std::optional<Status> ended;
   auto listener = loop->Listen("inproc:0", [&](std::unique_ptr<transport::Connection> connection) {
     acceptor = std::make_unique<HandshakeAcceptor>(
-        *loop, pool, std::move(connection), JobIdentity{"job", secret, 1},
+        *loop, std::move(connection), JobIdentity{"job", secret, 1},
         [&](const wire::Hello&, const HandshakeAcceptor::Answer& answer) {
           if (decisions != nullptr) ++*decisions;
           answer(decision);
@@ -100,11 +98,11 @@ Status Shake(const std::string& secret, const Status& decision, const Edit& edit
         [](Result<std::unique_ptr<transport::Connection>>, const wire::Hello&) {});
   });
   EXPECT_TRUE(listener.ok());
-  Between between(*loop, pool, listener.value()->Address(), edit);
+  Between between(*loop, listener.value()->Address(), edit);
   loop->Connect(between.Address(), kHandshakeLimit,
                 [&](Result<std::unique_ptr<transport::Connection>> connection) {
                   initiator = std::make_unique<HandshakeInitiator>(
-                      *loop, pool, std::move(connection).value(), JobIdentity{"job", "secret", 2},
+                      *loop, std::move(connection).value(), JobIdentity{"job", "secret", 2},
                       wire::Hello(), kHandshakeLimit,
                       [&](Result<std::unique_ptr<transport::Connection>> bound) {
                         ended = bound.ok() ? Status::Ok() : bound.status();

@@ -26,6 +26,7 @@ class CuttableLoop final : public transport::Loop {
   Time Now() const override { return real_->Now(); }
   Time EventTime() const override { return real_->EventTime(); }
   void AfterEvent(std::function<void()> work) override { real_->AfterEvent(std::move(work)); }
+  BufferPool& Buffers() override { return real_->Buffers(); }
   std::unique_ptr<Timer> Every(Duration period, std::function<void()> tick) override {
     return real_->Every(period, std::move(tick));
   }

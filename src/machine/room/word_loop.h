@@ -54,6 +54,7 @@ class WordLoop final : public transport::Loop {
   // InLoop.
   bool IsLent() const { return is_lent_; }
   Time Now() const override;
+  BufferPool& Buffers() override { return buffers_; }
   std::unique_ptr<Timer> Every(Duration period, std::function<void()> tick) override;
   std::unique_ptr<Timer> After(Duration delay, std::function<void()> work) override;
   // Fail with kUnavailable.
@@ -90,6 +91,7 @@ class WordLoop final : public transport::Loop {
 
   local::Window& window_;
   const Steps steps_;
+  BufferPool buffers_;  // of the owner
   // Held by the thread that does the loop's work (the owner). Not annotated: the work on that
   // thread needs no lock of its own.
   std::mutex owner_;

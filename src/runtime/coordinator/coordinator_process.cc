@@ -56,7 +56,7 @@ CoordinatorProcess::CoordinatorProcess(transport::Transport& transport,
           *loop_, [this] { return machine_.NextTick(); },
           [this](Time now) { machine_.OnTick(now); }),
       handshakes_(
-          *loop_, pool_, options.identity, UnprovenMax(),
+          *loop_, options.identity, UnprovenMax(),
           [](const wire::Hello& hello, const HandshakeAcceptor::Answer& answer) {
             answer(hello.wanted_role == Role::kCoordinator
                        ? Status::Ok()
@@ -177,7 +177,8 @@ void CoordinatorProcess::OnExit(uint32_t process, std::optional<uint32_t> rank) 
 
 void CoordinatorProcess::Send(protocol::ConnectionId to, const wire::Message& message) {
   auto found = members_.find(to);
-  if (found != members_.end()) found->second->connection->Send(ControlFrame(pool_, message));
+  if (found != members_.end())
+    found->second->connection->Send(ControlFrame(loop_->Buffers(), message));
 }
 
 void CoordinatorProcess::Disconnect(protocol::ConnectionId id) {

@@ -70,7 +70,6 @@ class CoordinatorProcess final : public protocol::CoordinatorDriver {
   const CoordinatorProcessOptions options_;
   Log& log_;
   std::unique_ptr<transport::Loop> loop_;
-  BufferPool pool_;
   protocol::Coordinator machine_;
   Ticker ticker_;
   std::unique_ptr<transport::Listener> listener_;

@@ -33,7 +33,7 @@ ServerProcess::ServerProcess(transport::Transport& transport, const ServerProces
                {[this] { OnReady(); }, [this](const wire::Message& message) { OnMessage(message); },
                 [this](const Status& why) { End(why); }}),
       handshakes_(
-          *loop_, pool_, options.control.identity, UnprovenMax(),
+          *loop_, options.control.identity, UnprovenMax(),
           [this](const wire::Hello& hello, HandshakeAcceptor::Answer answer) {
             Decide(hello, std::move(answer));
           },

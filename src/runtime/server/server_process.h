@@ -102,7 +102,6 @@ class ServerProcess {
   const ServerProcessOptions options_;
   Log& log_;
   std::unique_ptr<transport::Loop> loop_;
-  BufferPool pool_;
   ControlLink control_;
   std::optional<protocol::Membership> membership_;  // set when the own address is known
   std::vector<std::unique_ptr<ShardThread>> shards_;

@@ -65,7 +65,7 @@ ShardThread::ShardThread(transport::Transport& transport, const protocol::ShardO
       on_failed_(std::move(on_failed)),
       on_thread_(std::move(on_thread)),
       loop_(transport.MakeLoop()),
-      shard_(options, pool_, arithmetic_, *this),
+      shard_(options, loop_->Buffers(), arithmetic_, *this),
       bound_(shard_, *options.rules, [this](Slot slot) { links_.erase(slot); }),
       ticker_(
           *loop_, [this] { return shard_.NextTick(); }, [this](Time now) { shard_.OnTick(now); }),

@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/buffer_pool.h"
 #include "src/base/log.h"
 #include "src/protocol/kernel_arithmetic.h"
 #include "src/protocol/shard/admission.h"
@@ -58,7 +57,9 @@ class ShardThread final : public protocol::ShardDriver {
   struct Link;
 
   void SendData(Slot to, wire::DataFrame frame) override { SendOut(to, FrameOf(std::move(frame))); }
-  void Send(Slot to, const wire::Frame& frame) override { SendOut(to, FrameOf(pool_, frame)); }
+  void Send(Slot to, const wire::Frame& frame) override {
+    SendOut(to, FrameOf(loop_->Buffers(), frame));
+  }
   void SendOut(Slot to, transport::OutFrame frame);
   void OnClosed(Link& link, const Status& why);
 
@@ -66,8 +67,7 @@ class ShardThread final : public protocol::ShardDriver {
   OnBroken on_broken_;
   OnFailed on_failed_;
   const std::function<void()> on_thread_;
-  std::unique_ptr<transport::Loop> loop_;
-  BufferPool pool_;  // before everything that holds its buffers
+  std::unique_ptr<transport::Loop> loop_;  // before everything that holds its buffers
   protocol::KernelArithmetic arithmetic_;
   std::map<Slot, std::unique_ptr<Link>> links_;
   protocol::Shard shard_;

@@ -21,10 +21,11 @@ protocol::LaneOptions With(const protocol::LaneOptions& lane, protocol::ResumePi
 LaneRunner::LaneRunner(transport::Loop& loop, const protocol::LaneOptions& lane,
                        const ShardLinkOptions& links, const JobIdentity& identity, Log& log,
                        Events events)
-    : events_(std::move(events)),
+    : loop_(loop),
+      events_(std::move(events)),
       resumer_(loop, [this](const auto& all) { OnStagesEnded(all); }),
-      lane_(With(lane, resumer_.resume()), pool_, arithmetic_, *this),
-      links_(loop, links, identity, lane.lane, lane.lanes, pool_, lane_, log,
+      lane_(With(lane, resumer_.resume()), loop.Buffers(), arithmetic_, *this),
+      links_(loop, links, identity, lane.lane, lane.lanes, lane_, log,
              {[this] { OnLinks(); },
               [this] {
                 ticker_.Arm();

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/buffer_pool.h"
 #include "src/base/log.h"
 #include "src/protocol/kernel_arithmetic.h"
 #include "src/protocol/worker/lane/lane.h"
@@ -60,12 +59,14 @@ class LaneRunner final : private protocol::LaneDriver {
   void SendData(ShardId to, wire::DataFrame frame) override {
     SendOut(to, FrameOf(std::move(frame)));
   }
-  void Send(ShardId to, const wire::Frame& frame) override { SendOut(to, FrameOf(pool_, frame)); }
+  void Send(ShardId to, const wire::Frame& frame) override {
+    SendOut(to, FrameOf(loop_.Buffers(), frame));
+  }
   void SendOut(ShardId to, transport::OutFrame frame);
   void Forget(ConstByteSpan memory) override { links_.Detach(memory); }
 
+  transport::Loop& loop_;
   Events events_;
-  BufferPool pool_;
   protocol::KernelArithmetic arithmetic_;
   PieceResumer resumer_;
   protocol::Lane lane_;

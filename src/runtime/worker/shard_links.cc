@@ -84,12 +84,11 @@ struct ShardLinks::Link final : transport::FrameReceiver {
 
 ShardLinks::ShardLinks(transport::Loop& loop, const ShardLinkOptions& options,
                        const JobIdentity& identity, uint32_t lane_number, uint32_t lanes,
-                       BufferPool& pool, protocol::Lane& lane, Log& log, Events events)
+                       protocol::Lane& lane, Log& log, Events events)
     : loop_(loop),
       options_(options),
       identity_(identity),
       own_(InterfaceOf(lane_number, options)),
-      pool_(pool),
       lane_(lane),
       log_(log),
       events_(std::move(events)),
@@ -155,7 +154,7 @@ void ShardLinks::OnConnected(ShardId shard, uint64_t attempt,
   hello.wanted_incarnation = link.incarnation;
   hello.generation = targets_.generation();
   link.handshake = std::make_unique<HandshakeInitiator>(
-      loop_, pool_, std::move(connection).value(), identity_, hello, kHandshakeLimit,
+      loop_, std::move(connection).value(), identity_, hello, kHandshakeLimit,
       [this, shard](Result<std::unique_ptr<transport::Connection>> bound) {
         OnBound(shard, std::move(bound));
       });
@@ -308,7 +307,7 @@ ShardLinks::Link* ShardLinks::Find(ShardId shard) const {
 
 void ShardLinks::Detach(ConstByteSpan memory) {
   ForEach([&](Link& link) {
-    if (link.connection != nullptr) link.connection->Detach(memory, pool_);
+    if (link.connection != nullptr) link.connection->Detach(memory, loop_.Buffers());
   });
 }
 

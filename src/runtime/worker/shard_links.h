@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "src/base/buffer_pool.h"
 #include "src/base/log.h"
 #include "src/protocol/worker/lane/lane.h"
 #include "src/protocol/worker/lane/shard_targets.h"
@@ -48,10 +47,8 @@ class ShardLinks {
     std::function<void(const std::string&)> on_evicted;
   };
 
-  // REQUIRES: `pool` outlives the connections.
   ShardLinks(transport::Loop& loop, const ShardLinkOptions& options, const JobIdentity& identity,
-             uint32_t lane_number, uint32_t lanes, BufferPool& pool, protocol::Lane& lane, Log& log,
-             Events events);
+             uint32_t lane_number, uint32_t lanes, protocol::Lane& lane, Log& log, Events events);
   ~ShardLinks();
 
   // Closes the connections that have no place in `view`. Must be called before the lane gets the
@@ -104,7 +101,6 @@ class ShardLinks {
   const ShardLinkOptions options_;
   const JobIdentity identity_;
   const std::vector<OwnAddress> own_;  // addresses of the lane's interface
-  BufferPool& pool_;
   protocol::Lane& lane_;
   Log& log_;
   Events events_;

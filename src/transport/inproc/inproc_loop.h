@@ -55,6 +55,7 @@ class InprocLoop final : public Loop {
   void Post(std::function<void()> work) override;
   bool InLoop() const override;
   Time Now() const override;
+  BufferPool& Buffers() override { return buffers_; }
   std::unique_ptr<Timer> Every(Duration period, std::function<void()> tick) override;
   std::unique_ptr<Timer> After(Duration delay, std::function<void()> work) override;
   Result<std::unique_ptr<Listener>> Listen(
@@ -77,6 +78,7 @@ class InprocLoop final : public Loop {
   void RunDueTimers();
   void Forget(const std::shared_ptr<TimerState>& state);
 
+  BufferPool buffers_;  // before everything that holds its buffers: posted work may
   std::shared_ptr<InprocRegistry> registry_;
   std::shared_ptr<Mailbox> mailbox_;
   std::atomic<std::thread::id> thread_;

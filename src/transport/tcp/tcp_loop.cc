@@ -96,9 +96,12 @@ Result<std::unique_ptr<Transport>> MakeTlsTransport(const TcpOptions& options, c
 }
 
 // The hint 1 tells Asio that one thread runs the loop. Other threads may still call Post.
-TcpLoop::TcpLoop(const TcpOptions& options, const ByteChannels& channels)
+TcpLoop::TcpLoop(const TcpOptions& options, const ByteChannels& channels,
+                 std::unique_ptr<BufferSource> source)
     : options_(options),
       channels_(channels),
+      source_(std::move(source)),
+      buffers_(source_ == nullptr ? HeapMemory() : *source_),
       io_(1),
       opens_(io_),
       resolver_(io_),

@@ -22,8 +22,9 @@ class TcpStream;
 
 class TcpLoop : public Loop {
  public:
-  // `channels` must outlive the loop.
-  TcpLoop(const TcpOptions& options, const ByteChannels& channels);
+  // `channels` must outlive the loop. `source`: of the loop's buffers; null: the heap.
+  TcpLoop(const TcpOptions& options, const ByteChannels& channels,
+          std::unique_ptr<BufferSource> source = nullptr);
   ~TcpLoop() override;
 
   void Run() override;
@@ -33,6 +34,7 @@ class TcpLoop : public Loop {
   Time Now() const override;
   Time EventTime() const override { return in_event_ ? event_began_ : Now(); }
   void AfterEvent(std::function<void()> work) override;
+  BufferPool& Buffers() override { return buffers_; }
   std::unique_ptr<Timer> Every(Duration period, std::function<void()> tick) override;
   std::unique_ptr<Timer> After(Duration delay, std::function<void()> work) override;
   Result<std::unique_ptr<Listener>> Listen(
@@ -62,6 +64,8 @@ class TcpLoop : public Loop {
 
   const TcpOptions options_;
   const ByteChannels& channels_;
+  const std::unique_ptr<BufferSource> source_;
+  BufferPool buffers_;  // before everything that holds its buffers: posted work may
   asio::io_context io_;
   // Makes Asio open its descriptors with the loop. If there are none left, the exception reaches
   // the code that makes the loop, and not the thread that would use it first.

@@ -394,6 +394,9 @@ class Supervisor:
     def _on_signals(self, numbers: bytes) -> None:
         if signal.SIGCHLD in numbers:
             self._orphans.reap(self._own_processes())
+            # Perhaps it comes because a worker is stopped, for which nobody waits any more.
+            if not self._ending:
+                self._look_for_the_end()
         for number in numbers:
             self.pass_signal(number)
 

@@ -170,8 +170,10 @@ def test_with_too_few_workers_the_job_ends(environment) -> None:
     ]
 
 
-def test_a_worker_that_is_stopped_does_not_hold_the_job(environment) -> None:
-    script = 'if [ $me = 1 ]; then kill -s STOP $$; fi; touch "$FLAGS/done"'
+@pytest.mark.parametrize("before", ["", "wait_for done; sleep 0.5;"], ids=["first", "last"])
+def test_a_worker_that_is_stopped_does_not_hold_the_job(environment, before) -> None:
+    """Also not if it is stopped when all others have ended."""
+    script = f'if [ $me = 1 ]; then {before} kill -s STOP $$; fi; touch "$FLAGS/done"'
     program = (
         "import os, sys\n"
         "from byteps.cli.local_job import local_job\n"

@@ -56,8 +56,9 @@ def test_a_timeline_without_room_ends_as_valid_json_and_says_so(
     timeline = Timeline(tmp_path / "t.json", 3)
     timeline.start(1, request("w"))
     before = len(json.loads((tmp_path / "t.json").read_text()))
-    file = timeline._file
-    assert file is not None
+    opened = timeline._file
+    assert opened is not None
+    file = opened
 
     class Full:
         """The file on a disk that is full, until its end has been written again."""

@@ -74,7 +74,7 @@ TEST_F(ShardTest, OpenRoundsAreBounded) {
 TEST(ShardMemoryTest, AnOperationThatFindsNoMemoryEndsInAnErrorOnEveryRank) {
   KernelArithmetic arithmetic;
   RecordingShardDriver driver;
-  BufferPool pool(3000);  // an error needs a little, too
+  BufferPool pool(HeapMemory(), 3000);  // an error needs a little, too
   Shard shard{ShardOptions{}, pool, arithmetic, driver};
   shard.OnView(ViewFor(2, 1), 0);
   auto push = [&](Slot from, TensorId tensor, uint32_t bytes, uint64_t acknowledged) {

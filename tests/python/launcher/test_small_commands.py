@@ -50,12 +50,13 @@ def test_a_command_in_quotes(program, text) -> None:
     assert said.endswith(text)
 
 
-def test_the_end_of_a_job_says_which_workers_are_missing() -> None:
+def test_the_end_of_a_job_says_which_processes_are_missing() -> None:
     specs = [ProcessSpec(f"worker {n}", ["x"], {}, rank=n) for n in range(3)]
-    specs.append(ProcessSpec("server 0", ["x"], {}, "server"))
+    specs += [ProcessSpec(f"server {n}", ["x"], {}, "server") for n in range(2)]
     lost = "ended with 2 of 3 workers; lost: worker 1"
     assert Outcome(failed=["worker 1"]).losses(specs) == lost
-    assert Outcome(failed=["server 0"]).losses(specs) == ""
+    lost = "ended with 1 of 2 servers; lost: server 0"
+    assert Outcome(failed=["server 0"]).losses(specs) == lost
     assert Outcome(7, failed=["worker 1"]).losses(specs) == ""  # that end has a line of its own
 
 

@@ -168,19 +168,22 @@ _BY_CODE: dict[int, type[BytepsError]] = {
 # What a rank says that an exception ends, and what stands in front of that at the other ranks.
 GIVES_UP = "an exception ended it: "
 _PASSED_ON = re.compile(rf"^worker \d+ .*?was lost: {GIVES_UP}(\w+): ")
-_MISMATCHES = {kind.__name__: kind for kind in (MismatchError, OutOfStepError, ReplicasDifferError)}
+_OF_SEVERAL = {
+    kind.__name__: kind
+    for kind in (MismatchError, OutOfStepError, ReplicasDifferError, DeadlineError)
+}
 
 
 def error_from_code(code: int, message: str) -> BytepsError:
     """Return the exception for a code of the C interface. The native module calls this.
 
-    If another rank has ended because ranks disagree, this rank is one of those that disagree. So
-    its exception has the kind of the other one's.
+    If another rank has ended because ranks disagree, or have waited too long for each other, this
+    rank is one of them. So its exception has the kind of the other one's.
     """
     kind = _BY_CODE.get(code, InternalError)
     passed_on = _PASSED_ON.match(message) if kind is PeerLostError else None
     if passed_on is not None:
-        kind = _MISMATCHES.get(passed_on[1], kind)
+        kind = _OF_SEVERAL.get(passed_on[1], kind)
     return kind(message)
 
 

@@ -375,6 +375,7 @@ def test_ranks_that_disagree_hear_the_same_kind_of_error() -> None:
 
     assert type(heard(f"{GIVES_UP}MismatchError: x")) is MismatchError
     assert type(heard(f"{GIVES_UP}OutOfStepError: x", "")) is OutOfStepError
+    assert type(heard(f"{GIVES_UP}DeadlineError: x")) is DeadlineError
     assert type(heard(f"{GIVES_UP}ValueError: x")) is PeerLostError
     assert type(heard("its process has ended")) is PeerLostError
     other = error_from_code(DeadlineError.code, f"worker 1 was lost: {GIVES_UP}MismatchError: x")

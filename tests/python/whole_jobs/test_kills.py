@@ -142,8 +142,10 @@ def test_two_servers_are_killed_and_not_started_again(start: Start) -> None:
     job.go_on(ALL, moment, rounds=5)
     check_end(job)
     assert all_receipts(job) == {tuple(ALL)}
-    words = [text.split("; ") for text in job.messages()]
+    *losses, last = job.messages()
+    words = [text.split("; ") for text in losses]
     assert [after for _, after in words] == ["going on with 3 servers", "going on with 2 servers"]
+    assert last == "ended with 2 of 4 servers; lost: server 1, server 3"
     assert sorted(text for text, _ in words) == [
         f"server {number} was killed by signal 9 (SIGKILL)" for number in (1, 3)
     ]

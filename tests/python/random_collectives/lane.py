@@ -77,8 +77,8 @@ class Shape:
 
     def contributions(self) -> list[list[int]]:
         """Return the ranks that are one contribution to a sum: those of a machine that sums first.
-        Without servers all ranks sum in one go."""
-        if self.servers == 0 or self.is_alone:
+        Without servers all ranks sum in one go. Two workers beside their servers push alone."""
+        if self.servers == 0 or self.is_alone or self.sizes == (2,):
             return [[rank] for rank in range(self.size)]
         ends = [sum(self.sizes[: i + 1]) for i in range(len(self.sizes))]
         return [list(range(e - n, e)) for e, n in zip(ends, self.sizes, strict=True)]

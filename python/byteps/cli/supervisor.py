@@ -394,7 +394,7 @@ class Supervisor:
     def _on_signals(self, numbers: bytes) -> None:
         if signal.SIGCHLD in numbers:
             self._orphans.reap(self._own_processes())
-            # Perhaps it comes because a worker is stopped, for which nobody waits any more.
+            # It also comes when a worker is stopped, and the job may wait for this worker alone.
             if not self._ending:
                 self._look_for_the_end()
         for number in numbers:

@@ -177,8 +177,9 @@ void CoordinatorProcess::OnExit(uint32_t process, std::optional<uint32_t> rank) 
 
 void CoordinatorProcess::Send(protocol::ConnectionId to, const wire::Message& message) {
   auto found = members_.find(to);
-  if (found != members_.end())
+  if (found != members_.end()) {
     found->second->connection->Send(ControlFrame(loop_->Buffers(), message));
+  }
 }
 
 void CoordinatorProcess::Disconnect(protocol::ConnectionId id) {

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
 
 import job_runs
 import pytest
 import torch_jobs
+from linked_hosts import Links, linked_hosts
 from processes import finish
-from test_interfaces import Links
 
 environment = job_runs.environment
 pytestmark = torch_jobs.needs_torch
@@ -45,16 +43,8 @@ os.execvp("ip", ["ip", "netns", "exec", spaces[host], "sh", "-c", command])
 @pytest.fixture
 def links():
     """The hosts, or a skip where none can be made."""
-    if shutil.which("ip") is None or os.geteuid() != 0:
-        pytest.skip("network namespaces need root and ip (Debian: iproute2)")
-    made = Links(f"bpsfw{os.getpid()}")
-    try:
-        made.make()
-    except OSError as error:
-        made.remove()
-        pytest.skip(f"no network namespaces with links can be made here: {error}")
-    yield made
-    made.remove()
+    with linked_hosts("bpsfw") as made:
+        yield made
 
 
 def drop_what_comes_in(links: Links, host: str, ports: str) -> None:

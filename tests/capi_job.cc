@@ -40,11 +40,11 @@ void BlockSignals() {
 
 }  // namespace
 
-CApiJob::CApiJob(int workers, std::vector<std::string> more)
-    : workers_(workers),
+CApiJob::CApiJob(const Shape& shape, std::vector<std::string> more)
+    : shape_(shape),
       more_(std::move(more)),
       port_(FreePort()),
-      sessions_(static_cast<size_t>(workers), nullptr) {
+      sessions_(static_cast<size_t>(shape.ranks()), nullptr) {
   BlockSignals();
 }
 
@@ -56,8 +56,9 @@ CApiJob::~CApiJob() {
 std::vector<std::string> CApiJob::SettingsOf(const std::string& role) const {
   // Makes the limits of silence long, because busy machines and sanitizers are slow.
   std::vector<std::string> settings = {"role=" + role,
-                                       "num_worker=" + std::to_string(workers_),
-                                       "num_server=1",
+                                       "num_worker=" + std::to_string(shape_.machines),
+                                       "num_server=" + std::to_string(shape_.has_server ? 1 : 0),
+                                       "local_size=" + std::to_string(shape_.local_size),
                                        "root_host=127.0.0.1",
                                        "root_port=" + std::to_string(port_),
                                        "start_timeout_s=60",
@@ -68,6 +69,7 @@ std::vector<std::string> CApiJob::SettingsOf(const std::string& role) const {
 }
 
 void CApiJob::StartServices() {
+  if (!shape_.has_server) return;
   for (const char* role : {"scheduler", "server"}) {
     services_.emplace_back([settings = SettingsOf(role)] {
       byteps_error error{};
@@ -79,7 +81,8 @@ void CApiJob::StartServices() {
 
 std::vector<std::string> CApiJob::WorkerSettings(int rank) const {
   std::vector<std::string> settings = SettingsOf("worker");
-  settings.push_back("worker_id=" + std::to_string(rank));
+  settings.push_back("worker_id=" + std::to_string(rank / shape_.local_size));
+  settings.push_back("local_rank=" + std::to_string(rank % shape_.local_size));
   return settings;
 }
 
@@ -90,7 +93,7 @@ bool CApiJob::Open() {
 
 bool CApiJob::OpenSessions() {
   std::vector<std::thread> openers;
-  for (int rank = 0; rank < workers_; ++rank) {
+  for (int rank = 0; rank < shape_.ranks(); ++rank) {
     openers.emplace_back([this, rank] {
       const std::vector<std::string> settings = WorkerSettings(rank);
       const std::vector<const char*> texts = PointersTo(settings);

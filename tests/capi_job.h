@@ -1,5 +1,5 @@
-// Whole jobs behind the C interface, in one process. The coordinator and a server run on threads of
-// their own, and the test holds one session for each rank.
+// Whole jobs behind the C interface, in one process. The coordinator and a server, if the job has
+// servers, run on threads of their own, and the test holds one session for each rank.
 //
 // A test that has such a job blocks SIGTERM and SIGINT in its threads, because byteps_serve
 // requires it.
@@ -7,6 +7,7 @@
 
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "byteps/byteps.h"
@@ -15,8 +16,19 @@ namespace byteps::testing {
 
 class CApiJob {
  public:
+  // The shape of a job: so many machines, each with so many ranks, which share memory if there are
+  // more than one.
+  struct Shape {
+    int machines = 1;
+    int local_size = 1;
+    bool has_server = true;
+    int ranks() const { return machines * local_size; }
+  };
+
   // `more`: settings of all processes of the job.
-  explicit CApiJob(int workers, std::vector<std::string> more = {});
+  explicit CApiJob(int workers, std::vector<std::string> more = {})
+      : CApiJob(Shape{workers}, std::move(more)) {}
+  CApiJob(const Shape& shape, std::vector<std::string> more);
   // Closes the sessions that are left, and waits until the job is over.
   ~CApiJob();
 
@@ -35,7 +47,7 @@ class CApiJob {
  private:
   std::vector<std::string> SettingsOf(const std::string& role) const;
 
-  const int workers_;
+  const Shape shape_;
   const std::vector<std::string> more_;
   const int port_;
   std::vector<byteps_session*> sessions_;

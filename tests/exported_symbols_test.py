@@ -1,8 +1,10 @@
-"""Checks that the shared library exports the functions of byteps.h and nothing else.
+"""Checks that the shared library exports the functions of the C headers and nothing else.
 
 Each carries the number of the interface, so that a library with another number is not taken for it.
 
-Usage: exported_symbols_test.py LIBRARY HEADER [NM]
+Usage: exported_symbols_test.py LIBRARY FOLDER [NM]
+
+FOLDER has the headers.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from pathlib import Path
 
 
 def declared_functions(header: str) -> set[str]:
-    """Names of the functions that the header's text declares with BYTEPS_API."""
+    """Names of the functions that the headers' text declares with BYTEPS_API."""
     without_comments = re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL)
     return set(re.findall(r"^BYTEPS_API\b[^;(]*?\b(\w+)\s*\(", without_comments, re.MULTILINE))
 
@@ -44,7 +46,7 @@ def exported_symbols(library: Path, nm: str) -> dict[str, str]:
 def differences(declared: set[str], symbols: dict[str, str], version: str) -> list[str]:
     """One sentence per symbol that is on one side only, or of another version."""
     if not declared or not version:
-        return ["the header declares no function, or no BYTEPS_INTERFACE: is it the right file?"]
+        return ["the headers declare no function, or no BYTEPS_INTERFACE: is it the right folder?"]
     # The version is a symbol of its own.
     exported = {name for name in symbols if name != version}
     problems = [
@@ -53,11 +55,11 @@ def differences(declared: set[str], symbols: dict[str, str], version: str) -> li
         if symbols[name] != version
     ]
     problems += [
-        f"{name} is exported but not declared in the header: give it hidden visibility"
+        f"{name} is exported but not declared in a header: give it hidden visibility"
         for name in sorted(exported - declared)
     ]
     problems += [
-        f"{name} is declared in the header but not exported: define it in the library"
+        f"{name} is declared in a header but not exported: define it in the library"
         for name in sorted(declared - exported)
     ]
     return problems
@@ -67,9 +69,9 @@ def main(arguments: list[str]) -> int:
     if len(arguments) not in (2, 3):
         print(__doc__, file=sys.stderr)
         return 2
-    library, header = Path(arguments[0]), Path(arguments[1])
+    library, folder = Path(arguments[0]), Path(arguments[1])
     nm = arguments[2] if len(arguments) == 3 else "nm"
-    text = header.read_text(encoding="utf-8")
+    text = "".join(header.read_text(encoding="utf-8") for header in folder.glob("*.h"))
     declared = declared_functions(text)
     symbols = exported_symbols(library, nm)
     problems = differences(declared, symbols, interface_version(text))

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <memory>
 
+#include "byteps/device.h"
+
 using byteps::testing::FakeJob;
 using byteps::testing::FakeOperation;
 
@@ -253,3 +255,8 @@ byteps_code byteps_serve(const char* const* settings, size_t count, byteps_error
 const char* byteps_version(void) { return "fake"; }
 
 int32_t byteps_interface(void) { return BYTEPS_INTERFACE; }
+
+byteps_code byteps_get_device_info(const char* const*, size_t, int32_t, byteps_device_info*,
+                                   byteps_error* error) {
+  return Fail(error, BYTEPS_UNAVAILABLE, "the fake has no device");
+}

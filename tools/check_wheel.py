@@ -23,6 +23,7 @@ MUST_HAVE = (
     "byteps/docs/running.md",
     "byteps/include/byteps/byteps.h",
     "byteps/include/byteps/byteps.hpp",
+    "byteps/include/byteps/device.h",
     "byteps/share/cmake/byteps/byteps-config.cmake",
     "byteps/share/pkgconfig/byteps.pc",
 )

@@ -120,7 +120,7 @@ typedef enum byteps_op {
 /* The place of a request's memory. */
 typedef enum byteps_memory {
   BYTEPS_MEMORY_HOST = 0,
-  BYTEPS_MEMORY_DEVICE = 1 /* this library refuses it: copy to host memory first */
+  BYTEPS_MEMORY_DEVICE = 1 /* of a GPU: see byteps/device.h */
 } byteps_memory;
 
 /* The answers of byteps_poll. */
@@ -186,12 +186,12 @@ typedef struct byteps_request {
   /* Not 0: the reduction has one set of contributors for the whole tensor, even if a rank is lost
    * meanwhile. */
   int32_t atomic;
-  byteps_memory memory; /* of input and output; host memory only, as yet */
+  byteps_memory memory; /* of input and output */
   int32_t device;       /* the device, if the memory belongs to one; else 0 */
   int32_t reserved;     /* 0 */
-  /* An event of the device after which the library may read the input and write the output, valid
-   * until the operation is complete; null: at once. Only null for host memory, as yet. */
-  void* ready;
+  /* The device's stream: the operation comes behind what it has been given before this call (see
+   * byteps/device.h). Host memory: null. */
+  void* stream;
   byteps_on_complete on_complete; /* or null */
   void* context;                  /* of on_complete; the library never looks at it */
   /* The limit of the operation in milliseconds, if the user has not set the option
@@ -329,11 +329,12 @@ BYTEPS_API byteps_code byteps_remove_process_set(byteps_session* session, int32_
                                                  byteps_error* error);
 
 /* Starts an operation. Does not block (but carries the operation out in a job of one, which needs
- * no other process). On success the caller must give *handle to byteps_release, and the library
- * borrows input and output until the operation is complete. This function returns the errors that
- * this rank can see alone; then nothing was accepted, *handle is 0 and on_complete is never called.
- * BYTEPS_INVALID_ARGUMENT: the request is wrong. BYTEPS_DUPLICATE_NAME: an operation of this name
- * is open. BYTEPS_EXHAUSTED, BYTEPS_SHUTDOWN. Errors that only other ranks can see come as the
+ * no other process; for a GPU's memory see byteps/device.h). On success the caller must give
+ * *handle to byteps_release, and the library borrows input and output until the operation is
+ * complete. This function returns the errors that this rank can see alone; then nothing was
+ * accepted, *handle is 0 and on_complete is never called. BYTEPS_INVALID_ARGUMENT: the request is
+ * wrong. BYTEPS_DUPLICATE_NAME: an operation of this name is open. BYTEPS_UNAVAILABLE: the device
+ * is broken. BYTEPS_EXHAUSTED, BYTEPS_SHUTDOWN. Errors that only other ranks can see come as the
  * operation's end. */
 BYTEPS_API byteps_code byteps_start(byteps_session* session, const byteps_request* request,
                                     byteps_handle* handle, byteps_error* error);

@@ -256,6 +256,12 @@ constexpr OptionRow kRows[] = {
      .field = &Options::tcp_notsent_lowat,
      .maximum = 1 << 30,
      .help = "Bytes that may wait unsent in a socket (TCP_NOTSENT_LOWAT); 0: the system's choice."},
+    {.name = "cuda_library",
+     .variable = "BYTEPS_CUDA_LIBRARY",
+     .field = &Options::cuda_library,
+     .readers = kByWorker,
+     .help = "File of the CUDA driver's library, by which tensors in the memory of a GPU are "
+             "reached; empty: the libcuda.so.1 that the system finds."},
     {.name = "start_timeout_s",
      .variable = "BYTEPS_START_TIMEOUT",
      .field = &Options::start_timeout_s,

@@ -57,6 +57,7 @@ struct Options {
   std::string local_reduce = "auto";
   std::string tcp_congestion = "auto";
   int64_t tcp_notsent_lowat = 0;
+  std::string cuda_library;
 
   // These options limit waits.
   int64_t start_timeout_s = 120;

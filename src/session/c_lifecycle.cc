@@ -4,10 +4,12 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "byteps/byteps.h"
+#include "byteps/device.h"
 #include "src/base/text.h"
 #include "src/config/options.h"
 #include "src/session/c_error.h"
@@ -45,6 +47,26 @@ Result<std::vector<uint32_t>> RanksFrom(const int32_t* ranks, size_t count, int3
     list.push_back(static_cast<uint32_t>(ranks[i]));
   }
   return list;
+}
+
+template <size_t size>
+void WriteText(const std::string& text, char (&place)[size]) {
+  const std::string_view cut = CutText(text, size - 1);
+  std::copy(cut.begin(), cut.end(), place);
+  place[cut.size()] = '\0';
+}
+
+Status WriteDeviceInfo(device::Devices& devices, int32_t number, byteps_device_info* info) {
+  Result<device::DeviceFacts> facts = devices.FactsOf(number);
+  if (!facts.ok()) return facts.status();
+  byteps_device_info own{};
+  own.count = devices.count();
+  WriteText(facts->name, own.name);
+  WriteText(facts->uuid, own.uuid);
+  WriteText(facts->address, own.address);
+  WriteText(devices.version(), own.driver);
+  WriteSized(own, info);
+  return Status::Ok();
 }
 
 }  // namespace
@@ -205,6 +227,21 @@ byteps_code byteps_serve(const char* const* settings, size_t count, byteps_error
     Result<byteps::config::Options> options = byteps::session::Load(settings, count);
     if (!options.ok()) return options.status();
     return byteps::session::Serve(options.value());
+  });
+}
+
+byteps_code byteps_get_device_info(const char* const* settings, size_t count, int32_t device,
+                                   byteps_device_info* info, byteps_error* error) {
+  return Guard(error, [&]() -> Status {
+    if (info == nullptr) return Missing("the place for what is known of the device");
+    Status sized = byteps::session::CheckSize(*info);
+    if (!sized.ok()) return sized;
+    byteps::session::WriteSized(byteps_device_info{}, info);
+    Result<byteps::config::Options> options = byteps::session::Load(settings, count);
+    if (!options.ok()) return options.status();
+    auto devices = byteps::session::DeviceFinderOf(options.value())();
+    if (!devices.ok()) return devices.status();
+    return byteps::session::WriteDeviceInfo(*devices.value(), device, info);
   });
 }
 

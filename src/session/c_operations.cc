@@ -77,7 +77,8 @@ byteps_code byteps_start(byteps_session* session, const byteps_request* request,
     Result<byteps::protocol::Operation> operation = byteps::session::ReadRequest(own.value());
     if (!operation.ok()) return operation.status();
     Result<byteps::session::Handle> started =
-        inner.Start(std::move(operation).value(), byteps::session::CompletionOf(own.value()));
+        inner.Start(std::move(operation).value(), byteps::session::PlaceOf(own.value()),
+                    byteps::session::CompletionOf(own.value()));
     if (!started.ok()) return started.status();
     *handle = started.value();
     return Status::Ok();

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "byteps/device.h"
 #include "src/base/text.h"
 #include "src/operations/row.h"
 #include "src/session/c_error.h"
@@ -40,18 +41,15 @@ std::string OfName(const byteps_request& request) {
   return " of '" + std::string(request.name) + "'";
 }
 
-// Refuses kinds of memory that the interface can name and this library does not support.
+// Refuses kinds of memory that no library has, and the facts of a device for other memory.
 Status CheckMemory(const byteps_request& request) {
-  const bool plain = NumberIn(request.memory) == BYTEPS_MEMORY_HOST && request.device == 0 &&
-                     request.ready == nullptr && request.reserved == 0;
-  if (plain) return Status::Ok();
   const std::string of = OfName(request);
   const int memory = NumberIn(request.memory);
-  if (memory == BYTEPS_MEMORY_DEVICE) {
-    return Invalid("the memory" + of +
-                   " is a device's, which this library cannot read or write; "
-                   "copy the tensor to host memory (BYTEPS_MEMORY_HOST) first");
+  if (request.reserved != 0) {
+    return Invalid("the reserved field of the request" + of + " is " +
+                   std::to_string(request.reserved) + "; it must be 0");
   }
+  if (memory == BYTEPS_MEMORY_DEVICE) return Status::Ok();
   if (memory != BYTEPS_MEMORY_HOST) {
     return Invalid("the memory" + of + " is " + std::to_string(memory) +
                    ", and byteps_memory has none such");
@@ -60,13 +58,12 @@ Status CheckMemory(const byteps_request& request) {
     return Invalid("the device" + of + " is " + std::to_string(request.device) +
                    ", but its memory is the host's; leave it 0");
   }
-  if (request.ready != nullptr) {
+  if (request.stream != nullptr) {
     return Invalid("the request" + of +
-                   " has an event to wait for, which this library cannot do; "
-                   "start the operation when its input is ready, and leave `ready` null");
+                   " has a stream, but its memory is the host's; start the operation when its "
+                   "input is ready, and leave `stream` null");
   }
-  return Invalid("the reserved field of the request" + of + " is " +
-                 std::to_string(request.reserved) + "; it must be 0");
+  return Status::Ok();
 }
 
 // Converts the fields that only some operations need.
@@ -158,6 +155,14 @@ Result<protocol::Operation> ReadRequest(const byteps_request& request) {
     operation.spec.shape.erase(operation.spec.shape.begin());
   }
   return operation;
+}
+
+std::optional<DevicePlace> PlaceOf(const byteps_request& request) {
+  const operations::Row& row = operations::RowOf(static_cast<wire::Op>(NumberIn(request.op)));
+  if (NumberIn(request.memory) != BYTEPS_MEMORY_DEVICE || !row.has_tensor) return std::nullopt;
+  DevicePlace place{request.device, request.stream};
+  if (request.stream == BYTEPS_NO_STREAM) place.stream.reset();
+  return place;
 }
 
 Completion::Function CompletionOf(const byteps_request& request) {

@@ -8,6 +8,9 @@
 namespace byteps::session {
 namespace {
 
+// The limit for operations in devices' memory to end, like that of the engine.
+constexpr Duration kStagedEndLimit = seconds(4);
+
 uint64_t BytesMoved(const protocol::Operation& operation) {
   return operations::InputBytes(operation.spec, operation.rows).value_or(0);
 }
@@ -29,6 +32,16 @@ Session::Session(const config::Options& options, Parts parts)
       standing_(parts.started.standing),
       memory_(std::move(parts.started.memory)),
       admission_(standing_.rank, standing_.ranks),
+      staged_(DeviceFinderOf(options),
+              {[this](protocol::Operation operation, runtime::Engine::Done done) {
+                 Submit(std::move(operation), std::move(done));
+               },
+               [this] {
+                 MutexLock lock(stuck_mutex_);
+                 if (!stuck_.empty()) TellStuck(stuck_);
+               },
+               [this](const std::string& why) { engine_->GiveUp(why); },
+               [this](const std::string& text) { log_->Warning("{}", text); }}),
       engine_(std::move(parts.started.engine)),
       helpers_(std::make_shared<Helpers>(*engine_)) {}
 
@@ -65,14 +78,31 @@ bool Session::Shutdown() {
     MutexLock lock(mutex_);
     shut_down_ = true;
   }
-  return engine_->Leave();
+  staged_.Stop();
+  const Time limit = std::chrono::steady_clock::now() + kStagedEndLimit;
+  const bool has_left = engine_->Leave();
+  return staged_.WaitForEnd(limit) && has_left;
 }
 
 void Session::GiveUp(const std::string& why) { engine_->GiveUp(why); }
 
 void Session::Declare(const std::string& name) { engine_->Declare(name); }
 
-Result<Handle> Session::Start(protocol::Operation operation, Completion::Function on_complete) {
+// An operation that waits for its input may begin although the user's process starts nothing. So
+// the promise does not hold before the last one of these has begun.
+void Session::TellStuck(const std::string& name) {
+  if (name.empty() || !staged_.HasUnbegun()) engine_->SetStuck(name);
+}
+
+void Session::SetStuck(const std::string& name) {
+  MutexLock lock(stuck_mutex_);
+  stuck_ = name;
+  TellStuck(name);
+}
+
+Result<Handle> Session::Start(protocol::Operation operation,
+                              const std::optional<DevicePlace>& place,
+                              Completion::Function on_complete) {
   Result<std::unique_ptr<Completion>> completion = MakeCompletion(std::move(on_complete));
   if (!completion.ok()) return completion.status();
   if (!own_limits_count_) operation.limit = Duration::zero();
@@ -83,18 +113,17 @@ Result<Handle> Session::Start(protocol::Operation operation, Completion::Functio
   if (!admitted.ok()) return admitted.status();
   const Admission::Open* open = admitted.value();
   Handle handle = 0;
+  Status begun(StatusCode::kShutdown, "the session was shut down");
   try {
     handle = Keep(started);
     if (handle != 0) {
       if (to_number != nullptr) to_number->handle = handle;
       uint64_t bytes = telemetry_on_ ? BytesMoved(operation) : 0;
-      std::shared_ptr<WideAverage> wide = Widened(operation);
-      engine_->Submit(std::move(operation),
-                      [this, started, open, bytes, wide](protocol::Outcome outcome) {
-                        if (wide != nullptr && outcome.status.ok()) wide->Narrow();
-                        End(*started, open, bytes, std::move(outcome));
-                      });
-      return handle;
+      begun = Begin(std::move(operation), place,
+                    [this, started, open, bytes](protocol::Outcome outcome) {
+                      End(*started, open, bytes, std::move(outcome));
+                    });
+      if (begun.ok()) return handle;
     }
   } catch (...) {  // no memory: nothing was accepted
     admission_.Close(open, Status::Ok());
@@ -102,7 +131,37 @@ Result<Handle> Session::Start(protocol::Operation operation, Completion::Functio
     throw;
   }
   admission_.Close(open, Status::Ok());
-  return Status(StatusCode::kShutdown, "the session was shut down");
+  Release(handle);
+  return begun;
+}
+
+// Gives an admitted operation to those who carry it out. An error, or an exception: nothing was
+// accepted.
+Status Session::Begin(protocol::Operation operation, const std::optional<DevicePlace>& place,
+                      runtime::Engine::Done done) {
+  {
+    MutexLock lock(stuck_mutex_);
+    stuck_.clear();  // the engine forgets the promise when it gets the operation
+  }
+  if (place.has_value()) {
+    const uint64_t output = admission_.OutputBytes(operation);
+    const Duration limit = operation.limit > Duration::zero() ? operation.limit : operation_limit_;
+    return staged_.Start(std::move(operation), output, limit, *place, std::move(done));
+  }
+  Submit(std::move(operation), std::move(done));
+  return Status::Ok();
+}
+
+// Gives the engine an operation in the host's memory.
+void Session::Submit(protocol::Operation operation, runtime::Engine::Done done) {
+  std::shared_ptr<WideAverage> wide = Widened(operation);
+  if (wide != nullptr) {
+    done = [wide, done = std::move(done)](protocol::Outcome outcome) {
+      if (outcome.status.ok()) wide->Narrow();
+      done(std::move(outcome));
+    };
+  }
+  engine_->Submit(std::move(operation), std::move(done));
 }
 
 // Returns null if the operation needs no widening. The pointer is shared, because the function that
@@ -156,6 +215,12 @@ Status Session::AddProcessSet(uint32_t number, const std::vector<uint32_t>& rank
 }
 
 Status Session::RemoveProcessSet(uint32_t number) {
+  if (staged_.HasOpen(number)) {
+    return {StatusCode::kInvalidArgument,
+            "process set " + std::to_string(number) +
+                " cannot be removed: an operation in a device's memory has not ended; wait for it "
+                "first"};
+  }
   Status removed = engine_->RemoveProcessSet(number);
   if (removed.ok()) admission_.RemoveSet(number);
   return removed;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "src/runtime/worker/engine.h"
 #include "src/session/admission.h"
 #include "src/session/completion_thread.h"
+#include "src/session/device/staged_operations.h"
 #include "src/session/helpers.h"
 #include "src/session/speed_meter.h"
 #include "src/session/started_operation.h"
@@ -39,9 +41,9 @@ class Session {
 
   // Leaves the job in order. Open operations end with kShutdown, and none begins any more. Blocks a
   // bounded time; idempotent, and every call waits for the same end. Returns false if the engine's
-  // thread has stood still all the time (Engine::Leave). Then operations that were open still
-  // borrow their memory until they are complete, at the latest until the session is destroyed,
-  // which waits for that thread.
+  // thread (Engine::Leave), or the driver of a device, has stood still all the time. Then
+  // operations that were open still borrow their memory until they are complete, at the latest
+  // until the session is destroyed, which waits for these.
   bool Shutdown();
   // Blocks until the functions of all operations that have ended have been called. REQUIRES: not
   // called by one of these functions.
@@ -65,16 +67,19 @@ class Session {
 
   void Declare(const std::string& name);
 
-  void SetStuck(const std::string& name) { engine_->SetStuck(name); }
+  // See byteps_set_stuck.
+  void SetStuck(const std::string& name);
 
   // Call Engine::AddProcessSet and RemoveProcessSet.
   Status AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks);
   Status RemoveProcessSet(uint32_t number);
 
-  // Starts an operation. Does not block. On success borrows its memory until it has ended, and then
+  // Starts an operation, in the memory of the device at `place`, or in the host's. Does not block,
+  // except for the driver of the device. On success borrows its memory until it has ended, and then
   // calls `on_complete`, if it is not null. The caller owns the handle until Release. After an
   // error nothing was accepted.
-  Result<Handle> Start(protocol::Operation operation, Completion::Function on_complete);
+  Result<Handle> Start(protocol::Operation operation, const std::optional<DevicePlace>& place,
+                       Completion::Function on_complete);
 
   // Returns the operation of a handle; null for an unknown one. The operation may be used after
   // this session is gone.
@@ -106,6 +111,10 @@ class Session {
   Session(const config::Options& options, Parts parts);
   Result<std::unique_ptr<Completion>> MakeCompletion(Completion::Function function);
   std::shared_ptr<WideAverage> Widened(protocol::Operation& operation) const;
+  Status Begin(protocol::Operation operation, const std::optional<DevicePlace>& place,
+               runtime::Engine::Done done);
+  void Submit(protocol::Operation operation, runtime::Engine::Done done);
+  void TellStuck(const std::string& name) BYTEPS_REQUIRES(stuck_mutex_);
   runtime::TimelineEntry EntryOf(const protocol::Operation& operation) const;
   Handle Keep(const std::shared_ptr<StartedOperation>& started);
   void End(StartedOperation& started, const Admission::Open* open, uint64_t bytes,
@@ -133,9 +142,13 @@ class Session {
   // StartedOperation says who shares these.
   std::unordered_map<Handle, std::shared_ptr<StartedOperation>> started_ BYTEPS_GUARDED_BY(mutex_);
 
-  // The order matters: the engine goes first and ends open operations; then the thread tells their
-  // users.
+  Mutex stuck_mutex_;                                  // held while the engine is told
+  std::string stuck_ BYTEPS_GUARDED_BY(stuck_mutex_);  // the promise of the user's process
+
+  // The order matters: the engine goes first and ends open operations; then their copies end, and
+  // the thread tells their users.
   CompletionThread completions_;
+  StagedOperations staged_;
   std::unique_ptr<runtime::Engine> engine_;
   const std::shared_ptr<Helpers> helpers_;  // shared with operations
 };

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "byteps/byteps.h"
+#include "byteps/device.h"
 #include "src/base/status.h"
 
 namespace byteps::session {
@@ -47,6 +48,11 @@ template <>
 struct SizedStruct<byteps_timeline_entry> {
   static constexpr const char* kName = "byteps_timeline_entry";
   static constexpr size_t kBytesMin = sizeof(byteps_timeline_entry);
+};
+template <>
+struct SizedStruct<byteps_device_info> {
+  static constexpr const char* kName = "byteps_device_info";
+  static constexpr size_t kBytesMin = sizeof(byteps_device_info);
 };
 template <>
 struct SizedStruct<byteps_error> {

@@ -51,6 +51,8 @@ TEST(SizedStructTest, TheFirstSizesStayAsTheyWere) {
   EXPECT_EQ(SizedStruct<byteps_error>::kBytesMin, 64u);
   EXPECT_EQ(offsetof(byteps_error, message), 12u);
   EXPECT_EQ(SizedStruct<byteps_job_info>::kBytesMin, 24u);
+  EXPECT_EQ(SizedStruct<byteps_device_info>::kBytesMin, 272u);
+  EXPECT_EQ(offsetof(byteps_request, stream), 112u);
   EXPECT_EQ(offsetof(byteps_request, on_complete), 120u);
   EXPECT_EQ(offsetof(byteps_request, limit_ms), 136u);
 }

@@ -13,6 +13,7 @@
 #include "src/base/proof.h"
 #include "src/config/option_text.h"
 #include "src/config/text.h"
+#include "src/device/cuda/cuda_devices.h"
 #include "src/machine/member/member_lanes.h"
 #include "src/machine/serverless/local_engine.h"
 #include "src/runtime/coordinator/coordinator_process.h"
@@ -327,6 +328,10 @@ Result<runtime::StartedEngine> MakeEngine(const config::Options& options,
     TellWhyApart(options, *why, log);
   }
   return runtime::StartWorkerEngine(std::move(transport).value(), worker, log);
+}
+
+StagedOperations::FindDevices DeviceFinderOf(const config::Options& options) {
+  return [library = options.cuda_library] { return device::cuda::FindDevices(library); };
 }
 
 Status Serve(const config::Options& options) {

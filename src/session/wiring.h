@@ -10,6 +10,7 @@
 #include "src/config/options.h"
 #include "src/runtime/seeing/timeline_log.h"
 #include "src/runtime/worker/engine.h"
+#include "src/session/device/staged_operations.h"
 
 namespace byteps::session {
 
@@ -22,6 +23,9 @@ std::unique_ptr<Log> MakeLog(const config::Options& options);
 Result<runtime::StartedEngine> MakeEngine(const config::Options& options,
                                           std::function<bool()> go_on,
                                           runtime::TimelineLog& timeline, Log& log);
+
+// Returns how this process looks for devices with memory of their own.
+StagedOperations::FindDevices DeviceFinderOf(const config::Options& options);
 
 // Runs a server or the coordinator, as the options say. Blocks until the job is over, or until
 // SIGTERM or SIGINT comes; it takes these signals over from the process for that time.

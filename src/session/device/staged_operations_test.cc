@@ -1,4 +1,4 @@
-#include "src/session/staged_operations.h"
+#include "src/session/device/staged_operations.h"
 
 #include <atomic>
 #include <cstring>
@@ -105,6 +105,7 @@ class StagedOperationsTest : public ::testing::Test {
   HostStream stream_;
   Status engine_says_;
   std::atomic<int> submitted_ = 0;
+  std::atomic<int> all_begun_ = 0;
   std::atomic<int> gave_up_ = 0;
   std::string why_;
   HostDevices* host_ = nullptr;
@@ -115,6 +116,7 @@ class StagedOperationsTest : public ::testing::Test {
       {[this](protocol::Operation operation, const StagedOperations::Done& done) {
          Submit(operation, done);
        },
+       [this] { ++all_begun_; },
        [this](const std::string& why) {
          why_ = why;
          ++gave_up_;
@@ -138,6 +140,22 @@ TEST_F(StagedOperationsTest, AnOperationComesBehindItsStream) {
   EXPECT_EQ(At(output_, 0), 5);
   EXPECT_EQ(At(input_), 4);
   EXPECT_EQ(gave_up_, 0);
+}
+
+TEST_F(StagedOperationsTest, TheLastOneThatBeginsIsTold) {
+  stream_.Hold();
+  HostStream other;
+  StagedEnd ends[2];
+  std::byte* const memory = Memory(0, 1);
+  ASSERT_TRUE(Start(ends[0], &stream_).ok());
+  ASSERT_TRUE(staged_.Start(Sum(memory, memory), kBytes, {}, {0, &other}, ends[1].done()).ok());
+  ASSERT_TRUE(ends[1].Wait().ok());
+  EXPECT_TRUE(staged_.HasUnbegun());
+  EXPECT_EQ(all_begun_, 0);
+  stream_.LetGo();
+  ASSERT_TRUE(ends[0].Wait().ok());
+  EXPECT_FALSE(staged_.HasUnbegun());
+  EXPECT_EQ(all_begun_, 1);
 }
 
 TEST_F(StagedOperationsTest, WithoutAStreamAnOperationBeginsAtOnce) {
@@ -253,7 +271,7 @@ TEST_F(StagedOperationsTest, StopAtAnyMomentEndsEachOperationOnce) {
         {[this](protocol::Operation operation, const StagedOperations::Done& done) {
            Submit(operation, done);
          },
-         [](const std::string&) {}, [](const std::string&) {}});
+         [] {}, [](const std::string&) {}, [](const std::string&) {}});
     ASSERT_TRUE(staged.Find().ok());
     std::byte* const memory = devices->device(0).NewMemory(kBytes);
     std::vector<StagedEnd> ends(8);

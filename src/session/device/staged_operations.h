@@ -42,6 +42,8 @@ class StagedOperations {
   struct Events {
     // Begins an operation in host memory, like Engine::Submit.
     std::function<void(protocol::Operation, Done)> submit;
+    // The last operation that had not begun has begun, or has ended.
+    std::function<void()> all_begun;
     // This process cannot bring a part that other ranks count on: the job must lose it.
     std::function<void(const std::string& why)> give_up;
     std::function<void(const std::string& text)> warn;
@@ -67,6 +69,8 @@ class StagedOperations {
 
   // Returns whether an operation of the process set has not ended.
   bool HasOpen(uint32_t process_set);
+  // Returns whether an operation was accepted and not submitted yet.
+  bool HasUnbegun();
 
   // Ends operations that the engine does not have yet, with kShutdown; Start accepts no more. A
   // copy that is under way ends first. Does not wait for it. Idempotent.
@@ -92,6 +96,7 @@ class StagedOperations {
   // job.
   void Fail(const std::shared_ptr<Staged>& staged, const Status& status);
   void End(const std::shared_ptr<Staged>& staged, protocol::Outcome outcome);
+  void NoteBegun(Staged& staged);
   void EndLateOnes();
   void Watch();
 
@@ -109,9 +114,9 @@ class StagedOperations {
   // Shared with the functions that lines and the engine call.
   std::map<uint64_t, std::shared_ptr<Staged>> open_ BYTEPS_GUARDED_BY(mutex_);
   bool stops_ BYTEPS_GUARDED_BY(mutex_) = false;
-  size_t submitting_ BYTEPS_GUARDED_BY(mutex_) =
-      0;                                         // calls of events_.submit that have not returned
-  std::thread watch_ BYTEPS_GUARDED_BY(mutex_);  // ends what waits for too long
+  size_t unbegun_ BYTEPS_GUARDED_BY(mutex_) = 0;  // operations that were not submitted yet
+  size_t telling_ BYTEPS_GUARDED_BY(mutex_) = 0;  // calls of events_ that have not returned
+  std::thread watch_ BYTEPS_GUARDED_BY(mutex_);   // ends what waits for too long
 
   // Destroyed first, because its threads use the rest.
   std::map<int, std::unique_ptr<Lines>> lines_ BYTEPS_GUARDED_BY(devices_mutex_);

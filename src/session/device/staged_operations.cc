@@ -1,4 +1,4 @@
-#include "src/session/staged_operations.h"
+#include "src/session/device/staged_operations.h"
 
 #include <algorithm>
 #include <new>
@@ -59,6 +59,7 @@ struct StagedOperations::Staged {
   std::byte* host_output = nullptr;
   // The mutex of StagedOperations guards these.
   Stage stage = Stage::kElsewhere;
+  bool has_begun = false;  // it was submitted
   bool has_ended = false;
 
   bool OutputLiesInInput() const {
@@ -162,6 +163,7 @@ Status StagedOperations::Start(protocol::Operation operation, uint64_t output_by
       open_.erase(staged->id);
       return awaited;
     }
+    ++unbegun_;
     changed_.notify_all();
   }
   if (!place.stream.has_value()) OnReady(staged, Status::Ok());
@@ -226,7 +228,7 @@ void StagedOperations::OnCopied(const std::shared_ptr<Staged>& staged, const Sta
     MutexLock lock(mutex_);
     stops = stops_;
     staged->stage = Stage::kElsewhere;
-    if (!stops) ++submitting_;
+    if (!stops) ++telling_;
   }
   if (stops) return End(staged, Failed(shut_down_));
   bool has_memory = true;
@@ -240,12 +242,26 @@ void StagedOperations::OnCopied(const std::shared_ptr<Staged>& staged, const Sta
   } catch (const std::bad_alloc&) {  // nothing was accepted
     has_memory = false;
   }
+  NoteBegun(*staged);
   {
     MutexLock lock(mutex_);
-    --submitting_;
+    --telling_;
     changed_.notify_all();
   }
   if (!has_memory) Fail(staged, {StatusCode::kExhausted, "there is no memory to begin it"});
+}
+
+// The engine has the operation, or will never get it.
+void StagedOperations::NoteBegun(Staged& staged) {
+  {
+    MutexLock lock(mutex_);
+    if (std::exchange(staged.has_begun, true) || --unbegun_ > 0 || stops_) return;
+    ++telling_;
+  }
+  events_.all_begun();
+  MutexLock lock(mutex_);
+  --telling_;
+  changed_.notify_all();
 }
 
 // The operation has ended in the host's memory; on a thread of the engine.
@@ -277,18 +293,29 @@ void StagedOperations::End(const std::shared_ptr<Staged>& staged, protocol::Outc
     MutexLock lock(mutex_);
     if (std::exchange(staged->has_ended, true)) return;
   }
+  NoteBegun(*staged);
   staged->input = device::PinnedMemory::Block();
   staged->output = device::PinnedMemory::Block();
+  if (outcome.status.ok()) {
+    outcome.begun = staged->begun;
+    outcome.ended = std::chrono::steady_clock::now();
+  }
   std::exchange(staged->done, nullptr)(std::move(outcome));
   MutexLock lock(mutex_);
   open_.erase(staged->id);
   changed_.notify_all();
 }
 
+bool StagedOperations::HasUnbegun() {
+  MutexLock lock(mutex_);
+  return unbegun_ > 0;
+}
+
 bool StagedOperations::HasOpen(uint32_t process_set) {
   MutexLock lock(mutex_);
   return std::ranges::any_of(open_, [&](const auto& entry) {
-    return entry.second->operation.spec.process_set == process_set;
+    const Staged& staged = *entry.second;
+    return !staged.has_ended && staged.operation.spec.process_set == process_set;
   });
 }
 
@@ -309,8 +336,8 @@ void StagedOperations::Stop() {
 
 bool StagedOperations::WaitForEnd(Time deadline) {
   MutexLock lock(mutex_);
-  while (!open_.empty() || submitting_ > 0) {
-    if (!lock.WaitUntil(changed_, deadline)) return open_.empty() && submitting_ == 0;
+  while (!open_.empty() || telling_ > 0) {
+    if (!lock.WaitUntil(changed_, deadline)) return open_.empty() && telling_ == 0;
   }
   return true;
 }

@@ -96,6 +96,25 @@ def torch_is_told_where(environment: Environment = os.environ, known: Collection
     return environment.get("MASTER_PORT") != str(ours)
 
 
+def told_host(environment: Environment = os.environ) -> str:
+    """Return where rank 0 is, as somebody has told all processes; empty: nobody has."""
+    return next(filter(None, (environment.get(name) for name in _HOST_VARIABLES)), "")
+
+
+def names_job(size: int, environment: Environment = os.environ) -> bool:
+    """Return whether the environment says which job of `size` workers this process is in.
+
+    Programs that start their ranks themselves often set less, or what they set is about another
+    group of processes: of Slurm's tasks each may have started several.
+    """
+    if environment.get("DMLC_NUM_WORKER", "").strip():
+        return True
+    launcher = _launcher_of(environment)
+    if launcher is None or number_of(environment.get(launcher.size, "")) != size:
+        return False
+    return all(environment.get(name) for name in launcher.needed)
+
+
 def described_job(environment: Environment) -> Job | None:
     """Return the job that a launcher of another system describes; None if there is no such job.
 
@@ -199,7 +218,7 @@ class _Described:
         }
         if place.local_rank != 0:
             return Job(self._launcher.name, variables, names_come_late=late)
-        told = any(environment.get(name) for name in _HOST_VARIABLES)
+        told = bool(told_host(environment))
         return Job(
             self._launcher.name,
             variables,
@@ -251,10 +270,7 @@ class _Described:
         return servers_needed(self._place.size, self._environment, minimum)
 
     def _first_host(self) -> str:
-        for name in _HOST_VARIABLES:
-            if self._environment.get(name):
-                return self._environment[name]
-        host = self._launcher.first_host(self._environment)
+        host = told_host(self._environment) or self._launcher.first_host(self._environment)
         if not host:
             raise self._refused(
                 "no variable says on which machine rank 0 is. Set MASTER_ADDR to the name or the "

@@ -51,6 +51,8 @@ class Launcher:
     ends_leftovers: bool = False
     # Whether the name of a machine may be unknown until this machine has started.
     names_come_late: bool = False
+    # Variables that programs that start ranks may leave out: torch needs only size and rank.
+    needed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -230,6 +232,7 @@ _TORCH = Launcher(
     machine=_torch_machine,
     first_host=lambda environment: environment.get("MASTER_ADDR", ""),
     job=("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"),
+    needed=("LOCAL_RANK", "LOCAL_WORLD_SIZE"),
 )
 _KUBEFLOW = Launcher(
     "Kubeflow's Trainer",

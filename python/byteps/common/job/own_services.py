@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import multiprocessing
 import os
 import select
 import signal
@@ -18,6 +19,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 from byteps.common.errors import RefusedError, UnavailableError
@@ -42,22 +44,27 @@ class OwnServices:
         self._owner = os.getpid()
         self._stays = False
 
-    def begin(self) -> None:
+    def begin(self, told: Mapping[str, str]) -> None:
         """Describe the job in the environment if another system's launcher started this process.
 
         Start what this process has to start for the job. Raises RefusedError for one of several
-        processes whose launcher does not say enough.
+        processes whose launcher does not say enough. `told`: what such a launcher would have said,
+        of ranks that the program itself has started.
         """
-        job = described_job(os.environ)
+        job = described_job({**os.environ, **told})
         if job is None:
             return
-        self._check_launcher(job)
+        # Otherwise the parent may be a shell, which ends when its user leaves.
+        has_launcher = not told or multiprocessing.parent_process() is not None
+        if has_launcher:
+            self._check_launcher(job)
         _check_address(job)
         os.environ.update(job.variables)
         weakness = weakness_of(os.environ.get("BYTEPS_JOB_SECRET", ""))
         if weakness and job.has_scheduler and job.variables["DMLC_NUM_WORKER"] != "1":
             _LOG.warning("%s.", weakness)
-        _end_with_launcher()
+        if has_launcher:
+            _end_with_launcher()
         self._stays = job.ends_leftovers
         if job.has_scheduler or job.servers:
             self._guard = _start_guard(job)

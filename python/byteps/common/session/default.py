@@ -6,7 +6,8 @@ import atexit
 import contextlib
 import logging
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -106,12 +107,20 @@ def init(
         _sets().register(process_sets)
 
 
-def _open() -> None:
+def join(told: Mapping[str, str]) -> None:
+    """Do as `init` in a process whose place in the job the environment does not say, but `told`, in
+    the words of torchrun."""
+    with _process.change():
+        if _process.session is None:
+            _open(told)
+
+
+def _open(told: Mapping[str, str] = MappingProxyType({})) -> None:
     atexit.unregister(_leave_for_good)
     atexit.register(_leave_for_good)  # before `_leave_at_exit` is: so it runs after it
     try:
         environment.take_horovods()
-        _process.services.begin()
+        _process.services.begin(told)
         _process.session = Session(number=_process.sessions + 1)
         _process.services.joined()
         _process.sessions += 1

@@ -321,15 +321,32 @@ def _wait_quietly(flight: FutureFlight) -> None:
             raise
 
 
+def _how_to_agree(session: Session, ranks: Sequence[int]) -> str:
+    """Return what to do where torch and byteps know different ranks."""
+    if session.size > 1:
+        return (
+            "Start the script with 'bps run -np N' and let byteps say rank and size (no RANK, "
+            "WORLD_SIZE), or set DMLC_NUM_WORKER, DMLC_WORKER_ID and BYTEPS_LOCAL_SIZE so that "
+            "they agree."
+        )
+    if ranks:
+        return (
+            "Only a group of all ranks can tell byteps who they are: make one of the backend "
+            "'byteps' before this group, or start the program with torchrun or 'bps run'."
+        )
+    return (
+        "It has joined a job of one process before, by bps.init() or by DMLC_NUM_WORKER: call "
+        "init_process_group first, which tells byteps who the ranks are."
+    )
+
+
 def ranks_of_group(session: Session, rank: int, size: int, ranks: Sequence[int]) -> Sequence[int]:
     """Return the ranks of a group that torch describes; check that torch and byteps agree."""
     group = list(ranks) or list(range(size))
     if group[rank] != session.rank or (not ranks and size != session.size):
         raise InvalidArgumentError(
             f"torch.distributed calls this process rank {group[rank]} of {size}, byteps calls it "
-            f"rank {session.rank} of {session.size}. Start the script with 'bps run -np N' and "
-            "let byteps say rank and size (no RANK, WORLD_SIZE), or set DMLC_NUM_WORKER, "
-            "DMLC_WORKER_ID and BYTEPS_LOCAL_SIZE so that they agree."
+            f"rank {session.rank} of {session.size}. {_how_to_agree(session, ranks)}"
         )
     if group != sorted(group):
         raise InvalidArgumentError(

@@ -15,6 +15,7 @@ from torch import Tensor
 from byteps.common.errors import InvalidArgumentError
 from byteps.common.session import default
 from byteps.torch.compile_guard import untraced
+from byteps.torch.distributed import told_job
 from byteps.torch.distributed.channel import Channel, agree_on_token, ranks_of_group
 from byteps.torch.distributed.collectives import Collectives, describe
 from byteps.torch.distributed.flight import FutureFlight
@@ -45,10 +46,14 @@ class BytepsProcessGroup(dist.ProcessGroup):
     def __init__(self, options: Any) -> None:
         """Take torch's options; joins the job if that was not done."""
         super().__init__(options.group_rank, options.group_size)
-        default.init()
-        session = default.current()
         rank, name = options.group_rank, str(options.group_id)
-        ranks = ranks_of_group(session, rank, options.group_size, options.global_ranks_in_group)
+        listed = list(options.global_ranks_in_group)
+        if listed in ([], list(range(dist.get_world_size() if listed else 0))):
+            told_job.join(rank, options.group_size, options.store)
+        else:
+            default.init()
+        session = default.current()
+        ranks = ranks_of_group(session, rank, options.group_size, listed)
         token = agree_on_token(session, ranks, rank, options.store)
         self._name = name
         self._description = "undefined"

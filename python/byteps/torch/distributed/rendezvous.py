@@ -22,6 +22,7 @@ from byteps.common.operations.call import Call
 from byteps.common.session import default
 from byteps.common.session.session import Session
 from byteps.common.types import Operation
+from byteps.torch.distributed import told_job
 from byteps.torch.distributed.channel import NO_FEWER_RANKS
 from byteps.torch_registry import LIMIT, SCHEME
 
@@ -34,9 +35,10 @@ def meet(url: str, timeout: timedelta = LIMIT, **more: Any) -> Iterator[_Meeting
     Afterwards RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE are set, from which libraries such
     as Accelerate learn that there is a world.
     """
+    wanted = dict(parse_qsl(urlparse(url).query))
+    told_job.check_meeting(int(wanted.get("world_size", 1)))
     default.init()
     session = default.current()
-    wanted = dict(parse_qsl(urlparse(url).query))
     for word, value in (("rank", session.rank), ("world_size", session.size)):
         if int(wanted.get(word, value)) != value:
             raise InvalidArgumentError(

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "sim/network.h"
-#include "src/wire/control.h"
+#include "src/wire/membership.h"
 
 namespace byteps::sim {
 

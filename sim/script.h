@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "sim/cluster.h"
-#include "src/wire/control.h"
+#include "src/wire/tensor_spec.h"
 
 namespace byteps::sim {
 

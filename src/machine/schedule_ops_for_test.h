@@ -18,7 +18,7 @@
 #include "src/base/types.h"
 #include "src/local/window.h"
 #include "src/protocol/worker/exchange/operation.h"
-#include "src/wire/control.h"
+#include "src/wire/tensor_spec.h"
 
 namespace byteps::machine {
 

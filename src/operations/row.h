@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "src/operations/work.h"
-#include "src/wire/control.h"
+#include "src/wire/tensor_spec.h"
 
 namespace byteps::operations {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "src/wire/control.h"
+#include "src/wire/tensor_spec.h"
 
 namespace byteps::operations {
 

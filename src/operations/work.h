@@ -10,7 +10,7 @@
 #include "src/base/types.h"
 #include "src/operations/cut.h"
 #include "src/operations/place.h"
-#include "src/wire/control.h"
+#include "src/wire/tensor_spec.h"
 
 namespace byteps::operations {
 

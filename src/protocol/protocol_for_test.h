@@ -6,8 +6,8 @@
 
 #include "src/base/time.h"
 #include "src/protocol/arithmetic.h"
-#include "src/wire/control.h"
 #include "src/wire/data.h"
+#include "src/wire/view.h"
 
 namespace byteps::protocol {
 

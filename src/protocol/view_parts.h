@@ -6,7 +6,7 @@
 
 #include "src/base/slot_set.h"
 #include "src/plan/ownership.h"
-#include "src/wire/control.h"
+#include "src/wire/view.h"
 
 namespace byteps::protocol {
 

@@ -16,7 +16,7 @@
 #include "src/base/status.h"
 #include "src/base/thread_annotations.h"
 #include "src/protocol/worker/exchange/operation.h"
-#include "src/wire/control.h"
+#include "src/wire/tensor_spec.h"
 
 namespace byteps::session {
 

@@ -1,9 +1,6 @@
 // Writes control messages as bytes; control_decode.cc reads them.
 #include "src/wire/control.h"
 
-#include <algorithm>
-#include <utility>
-
 #include "src/wire/control_generated.h"
 
 namespace byteps::wire {
@@ -16,10 +13,6 @@ struct Encoded {
   fb::Body kind;
   BodyOffset body;
 };
-
-bool BySlotAndRank(const WorkerInfo& a, const WorkerInfo& b) {
-  return a.slot != b.slot ? a.slot < b.slot : a.rank < b.rank;
-}
 
 // Writes a list of texts. An empty one, as of hosts with one interface, is absent.
 auto Strings(Builder& b, const std::vector<std::string>& texts) {
@@ -315,18 +308,6 @@ Encoded Encode(Builder& b, const Rates& m) {
 
 }  // namespace
 
-const char* TextFor(UseStage stage) {
-  switch (stage) {
-    case UseStage::kNotBegun: return "not begun";
-    case UseStage::kDeclares: return "asks what the name stands for";
-    case UseStage::kPrepares: return "prepares its pieces";
-    case UseStage::kExchanges: return "waits for the sum";
-    case UseStage::kEnded: return "has ended";
-    case UseStage::kJoined: return "has joined";
-  }
-  return "";
-}
-
 Message::Message(const Message& other) = default;
 Message::Message(Message&& other) noexcept = default;
 Message& Message::operator=(const Message& other) = default;
@@ -335,26 +316,6 @@ Message::~Message() = default;
 
 bool operator==(const Message& a, const Message& b) {
   return static_cast<const Message::variant&>(a) == static_cast<const Message::variant&>(b);
-}
-
-std::vector<WorkerInfo> WorkersOfGeneration(const View& view) {
-  std::vector<WorkerInfo> workers = view.workers;
-  workers.insert(workers.end(), view.gone.begin(), view.gone.end());
-  std::sort(workers.begin(), workers.end(), BySlotAndRank);
-  return workers;
-}
-
-std::vector<Contributor> ContributorsOf(const View& view) { return ContributorsOf(view.workers); }
-
-std::vector<Contributor> ContributorsOf(std::vector<WorkerInfo> workers) {
-  std::sort(workers.begin(), workers.end(), BySlotAndRank);
-  std::vector<Contributor> contributors;
-  for (WorkerInfo& one : workers) {
-    bool fresh = contributors.empty() || contributors.back().slot != one.slot;
-    if (fresh) contributors.push_back({one.slot, {}});
-    contributors.back().processes.push_back(std::move(one));
-  }
-  return contributors;
 }
 
 std::vector<std::byte> EncodeControl(const Message& message) {

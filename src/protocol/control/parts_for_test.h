@@ -10,7 +10,8 @@
 #include "src/protocol/control/changes/state.h"
 #include "src/protocol/control/control_driver_for_test.h"
 #include "src/protocol/control/members/quorum.h"
-#include "src/wire/control.h"
+#include "src/wire/membership.h"
+#include "src/wire/view.h"
 
 namespace byteps::protocol {
 

@@ -11,7 +11,7 @@
 #include "src/base/status.h"
 #include "src/base/types.h"
 #include "src/protocol/shard/shard.h"
-#include "src/wire/control.h"
+#include "src/wire/view.h"
 
 namespace byteps::protocol {
 

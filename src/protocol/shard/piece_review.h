@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/protocol/shard/shard_state.h"
-#include "src/wire/control.h"
+#include "src/wire/names.h"
 
 namespace byteps::protocol {
 

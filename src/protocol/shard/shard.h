@@ -30,6 +30,7 @@
 #include "src/protocol/shard/shard_driver.h"
 #include "src/protocol/shard/shard_options.h"
 #include "src/protocol/shard/shard_state.h"
+#include "src/wire/names.h"
 
 namespace byteps::protocol {
 

@@ -8,7 +8,7 @@
 #include "src/protocol/codec.h"
 #include "src/protocol/shard/round_watch.h"
 #include "src/protocol/shard/state/shard_rules.h"
-#include "src/wire/control.h"
+#include "src/wire/view.h"
 
 namespace byteps::protocol {
 

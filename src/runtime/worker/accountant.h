@@ -10,7 +10,8 @@
 #include "src/base/time.h"
 #include "src/protocol/worker/front/use_states.h"
 #include "src/runtime/worker/open_operations.h"
-#include "src/wire/control.h"
+#include "src/wire/accounts.h"
+#include "src/wire/names.h"
 
 namespace byteps::runtime {
 

@@ -16,7 +16,8 @@
 #include "src/runtime/handshake.h"
 #include "src/runtime/worker/shard_paths.h"
 #include "src/transport/transport.h"
-#include "src/wire/control.h"
+#include "src/wire/membership.h"
+#include "src/wire/view.h"
 
 namespace byteps::runtime {
 

@@ -11,7 +11,7 @@
 #include "src/base/status.h"
 #include "src/base/thread_annotations.h"
 #include "src/base/time.h"
-#include "src/wire/control.h"
+#include "src/wire/view.h"
 
 namespace byteps::runtime {
 

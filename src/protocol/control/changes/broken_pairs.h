@@ -11,7 +11,7 @@
 
 #include "src/base/time.h"
 #include "src/protocol/control/members/departures.h"
-#include "src/wire/control.h"
+#include "src/wire/view.h"
 
 namespace byteps::protocol {
 

@@ -10,7 +10,6 @@
 #include "src/protocol/control/members/job_members.h"
 #include "src/protocol/control/views/coordinator_options.h"
 #include "src/protocol/control/views/views.h"
-#include "src/wire/control.h"
 
 namespace byteps::protocol {
 

@@ -14,7 +14,8 @@
 #include "src/protocol/control/members/job_end.h"
 #include "src/protocol/control/members/job_members.h"
 #include "src/protocol/control/views/coordinator_options.h"
-#include "src/wire/control.h"
+#include "src/wire/membership.h"
+#include "src/wire/view.h"
 
 namespace byteps::protocol {
 

@@ -6,7 +6,8 @@
 #include <string>
 
 #include "src/protocol/control/changes/state.h"
-#include "src/wire/control.h"
+#include "src/wire/membership.h"
+#include "src/wire/view.h"
 
 namespace byteps::protocol {
 

@@ -5,7 +5,7 @@
 
 #include "src/protocol/control/changes/state.h"
 #include "src/protocol/control/members/roster.h"
-#include "src/wire/control.h"
+#include "src/wire/membership.h"
 
 namespace byteps::protocol {
 

@@ -19,7 +19,7 @@
 #include "src/protocol/control/members/quorum.h"
 #include "src/protocol/control/views/coordinator_options.h"
 #include "src/protocol/control/views/views.h"
-#include "src/wire/control.h"
+#include "src/wire/membership.h"
 
 namespace byteps::protocol {
 

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "src/protocol/control/members/quorum.h"
-#include "src/wire/control.h"
+#include "src/wire/view.h"
 
 namespace byteps::protocol {
 

@@ -9,7 +9,7 @@
 
 #include "src/plan/placement.h"
 #include "src/protocol/control/members/roster.h"
-#include "src/wire/control.h"
+#include "src/wire/view.h"
 
 namespace byteps::protocol {
 

@@ -8,7 +8,7 @@
 #include "src/base/status.h"
 #include "src/protocol/control/members/coordinator_driver.h"
 #include "src/protocol/control/members/roster.h"
-#include "src/wire/control.h"
+#include "src/wire/membership.h"
 
 namespace byteps::protocol {
 

@@ -12,7 +12,7 @@
 
 #include "src/protocol/control/members/coordinator_driver.h"
 #include "src/protocol/control/members/roster.h"
-#include "src/wire/control.h"
+#include "src/wire/view.h"
 
 namespace byteps::protocol {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "src/base/types.h"
-#include "src/wire/control.h"
+#include "src/wire/view.h"
 
 namespace byteps::protocol {
 

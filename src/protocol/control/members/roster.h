@@ -10,7 +10,7 @@
 
 #include "src/base/time.h"
 #include "src/base/types.h"
-#include "src/wire/control.h"
+#include "src/wire/membership.h"
 
 namespace byteps::protocol {
 

@@ -14,7 +14,8 @@
 
 #include "src/base/slot_set.h"
 #include "src/base/types.h"
-#include "src/wire/control.h"
+#include "src/wire/names.h"
+#include "src/wire/tensor_spec.h"
 
 namespace byteps::protocol {
 

@@ -15,7 +15,8 @@
 #include <vector>
 
 #include "src/protocol/control/names/attempt.h"
-#include "src/wire/control.h"
+#include "src/wire/names.h"
+#include "src/wire/tensor_spec.h"
 
 namespace byteps::protocol {
 

@@ -17,7 +17,9 @@
 #include "src/protocol/control/members/roster.h"
 #include "src/protocol/control/names/declarations.h"
 #include "src/protocol/control/views/coordinator_options.h"
-#include "src/wire/control.h"
+#include "src/wire/membership.h"
+#include "src/wire/names.h"
+#include "src/wire/view.h"
 
 namespace byteps::protocol {
 

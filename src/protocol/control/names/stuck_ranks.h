@@ -31,7 +31,7 @@
 #include <vector>
 
 #include "src/base/types.h"
-#include "src/wire/control.h"
+#include "src/wire/names.h"
 
 namespace byteps::protocol {
 

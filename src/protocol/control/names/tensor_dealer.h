@@ -14,7 +14,8 @@
 #include "src/base/types.h"
 #include "src/plan/piece_assigner.h"
 #include "src/protocol/control/names/attempt.h"
-#include "src/wire/control.h"
+#include "src/wire/names.h"
+#include "src/wire/tensor_spec.h"
 
 namespace byteps::protocol {
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "src/operations/sizes.h"
+#include "src/wire/control.h"
 
 namespace byteps::protocol {
 namespace {

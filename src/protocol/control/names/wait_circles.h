@@ -31,7 +31,7 @@
 #include "src/base/status.h"
 #include "src/base/types.h"
 #include "src/protocol/control/names/stuck_ranks.h"
-#include "src/wire/control.h"
+#include "src/wire/names.h"
 
 namespace byteps::protocol {
 

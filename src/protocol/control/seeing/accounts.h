@@ -18,7 +18,8 @@
 
 #include "src/base/time.h"
 #include "src/protocol/control/seeing/lateness.h"
-#include "src/wire/control.h"
+#include "src/wire/accounts.h"
+#include "src/wire/names.h"
 
 namespace byteps::protocol {
 

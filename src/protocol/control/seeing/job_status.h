@@ -14,7 +14,8 @@
 #include "src/protocol/control/members/suspicions.h"
 #include "src/protocol/control/seeing/accounts.h"
 #include "src/protocol/control/seeing/lateness.h"
-#include "src/wire/control.h"
+#include "src/wire/accounts.h"
+#include "src/wire/view.h"
 
 namespace byteps::protocol {
 

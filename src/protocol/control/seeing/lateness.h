@@ -15,7 +15,7 @@
 
 #include "src/base/time.h"
 #include "src/base/types.h"
-#include "src/wire/control.h"
+#include "src/wire/accounts.h"
 
 namespace byteps::protocol {
 

@@ -9,7 +9,7 @@
 #include "src/protocol/control/members/quorum.h"
 #include "src/protocol/control/members/roster.h"
 #include "src/protocol/control/views/view_change.h"
-#include "src/wire/control.h"
+#include "src/wire/view.h"
 
 namespace byteps::protocol {
 

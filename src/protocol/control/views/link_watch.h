@@ -17,7 +17,8 @@
 #include "src/protocol/control/members/host_map.h"
 #include "src/protocol/control/members/roster.h"
 #include "src/protocol/control/views/coordinator_options.h"
-#include "src/wire/control.h"
+#include "src/wire/accounts.h"
+#include "src/wire/view.h"
 
 namespace byteps::protocol {
 

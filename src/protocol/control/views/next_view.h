@@ -9,7 +9,7 @@
 #include "src/protocol/control/members/departures.h"
 #include "src/protocol/control/members/roster.h"
 #include "src/protocol/control/views/coordinator_rules.h"
-#include "src/wire/control.h"
+#include "src/wire/view.h"
 
 namespace byteps::protocol {
 

@@ -13,7 +13,8 @@
 
 #include "src/protocol/control/members/quorum.h"
 #include "src/protocol/control/views/coordinator_rules.h"
-#include "src/wire/control.h"
+#include "src/wire/membership.h"
+#include "src/wire/view.h"
 
 namespace byteps::protocol {
 

@@ -15,7 +15,8 @@
 #include <vector>
 
 #include "src/protocol/control/members/departures.h"
-#include "src/wire/control.h"
+#include "src/wire/membership.h"
+#include "src/wire/view.h"
 
 namespace byteps::protocol {
 

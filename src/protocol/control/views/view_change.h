@@ -8,7 +8,8 @@
 #include <string>
 
 #include "src/protocol/control/members/quorum.h"
-#include "src/wire/control.h"
+#include "src/wire/membership.h"
+#include "src/wire/view.h"
 
 namespace byteps::protocol {
 

@@ -18,7 +18,8 @@
 #include "src/protocol/control/views/coordinator_options.h"
 #include "src/protocol/control/views/recovery.h"
 #include "src/protocol/control/views/view_change.h"
-#include "src/wire/control.h"
+#include "src/wire/membership.h"
+#include "src/wire/view.h"
 
 namespace byteps::protocol {
 

@@ -9,7 +9,7 @@
 
 #include "src/base/slot_set.h"
 #include "src/base/types.h"
-#include "src/wire/control.h"
+#include "src/wire/view.h"
 
 namespace byteps::protocol {
 

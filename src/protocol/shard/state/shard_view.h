@@ -8,8 +8,8 @@
 #include "src/base/types.h"
 #include "src/plan/ownership.h"
 #include "src/protocol/shard/state/shard_rules.h"
-#include "src/wire/control.h"
 #include "src/wire/data.h"
+#include "src/wire/view.h"
 
 namespace byteps::protocol {
 

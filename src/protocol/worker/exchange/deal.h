@@ -11,7 +11,7 @@
 #include "src/base/status.h"
 #include "src/operations/cut.h"
 #include "src/plan/piece_assigner.h"
-#include "src/wire/control.h"
+#include "src/wire/view.h"
 
 namespace byteps::protocol {
 

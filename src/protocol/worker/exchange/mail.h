@@ -14,7 +14,8 @@
 #include "src/base/time.h"
 #include "src/protocol/worker/exchange/exchange.h"
 #include "src/protocol/worker/exchange/moved_piece.h"
-#include "src/wire/control.h"
+#include "src/wire/accounts.h"
+#include "src/wire/view.h"
 
 namespace byteps::protocol {
 

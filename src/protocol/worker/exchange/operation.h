@@ -10,7 +10,7 @@
 #include "src/base/slot_set.h"
 #include "src/base/status.h"
 #include "src/base/time.h"
-#include "src/wire/control.h"
+#include "src/wire/tensor_spec.h"
 
 namespace byteps::protocol {
 

@@ -30,7 +30,8 @@
 #include "src/protocol/worker/front/overdue.h"
 #include "src/protocol/worker/front/placed_sets.h"
 #include "src/protocol/worker/front/use_states.h"
-#include "src/wire/control.h"
+#include "src/wire/names.h"
+#include "src/wire/view.h"
 
 namespace byteps::protocol {
 

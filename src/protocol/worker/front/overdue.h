@@ -15,6 +15,7 @@
 #include "src/protocol/worker/front/joins.h"
 #include "src/protocol/worker/front/names.h"
 #include "src/protocol/worker/front/placed_sets.h"
+#include "src/wire/control.h"
 
 namespace byteps::protocol {
 

@@ -11,7 +11,7 @@
 #include "src/base/number_ranges.h"
 #include "src/base/slot_set.h"
 #include "src/base/status.h"
-#include "src/wire/control.h"
+#include "src/wire/view.h"
 
 namespace byteps::protocol {
 

@@ -9,7 +9,8 @@
 #include "src/protocol/worker/front/joins.h"
 #include "src/protocol/worker/front/names.h"
 #include "src/protocol/worker/front/placed_sets.h"
-#include "src/wire/control.h"
+#include "src/wire/accounts.h"
+#include "src/wire/names.h"
 
 namespace byteps::protocol {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "src/wire/control.h"
+#include "src/wire/view.h"
 
 namespace byteps::protocol {
 

@@ -174,5 +174,17 @@ TEST(LayoutOptionsTest, TwoWorkersWhoseServersAreBesideThemDoNotSumFirst) {
   EXPECT_TRUE(IsOneOfMachine(options("auto", "10.0.0.1", "2"))) << "servers may be elsewhere";
 }
 
+TEST(LayoutOptionsTest, TheOrderOfSumsIsOneOfTwoAndItsGroupANumber) {
+  EXPECT_FALSE(SameBits(Unequal({}).value()));
+  EXPECT_FALSE(SameBits(Unequal({{"BYTEPS_SAME_BITS", "0"}}).value()));
+  EXPECT_TRUE(SameBits(Unequal({{"BYTEPS_SAME_BITS", " 1 "}}).value()));
+  EXPECT_EQ(Unequal({})->sum_group, 1);
+  EXPECT_EQ(Unequal({{"BYTEPS_SUM_GROUP", "3"}})->sum_group, 3);
+  EXPECT_THAT(
+      RefusalOf({{"BYTEPS_SAME_BITS", "exact"}}),
+      AllOf(HasSubstr("same_bits=exact (BYTEPS_SAME_BITS)"), HasSubstr("no exact sums yet")));
+  EXPECT_THAT(RefusalOf({{"BYTEPS_SUM_GROUP", "0"}}), HasSubstr("an integer from 1 to 1024"));
+}
+
 }  // namespace
 }  // namespace byteps::config

@@ -99,6 +99,12 @@ Status CheckWorker(const Options& options) {
                     "(BYTEPS_GLOBAL_RANK)",
                     GlobalRank(options), WorkerCount(options)));
   }
+  if (options.same_bits == "exact") {
+    return Contradiction(
+        "same_bits=exact (BYTEPS_SAME_BITS): this version has no exact sums yet; with same_bits=1 "
+        "bits depend on ranks and inputs alone wherever the ranks of each machine are a block "
+        "(bps docs rationale)");
+  }
   return CheckTrace(options);
 }
 

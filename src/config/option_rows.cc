@@ -242,6 +242,26 @@ constexpr OptionRow kRows[] = {
          "and their servers are alone on one machine. 0: never, so the job needs servers. 1: also "
          "if min_workers lets the job go on without a whole machine. The same on all workers. If "
          "they do not, the log says why."},
+    {.name = "same_bits",
+     .variable = "BYTEPS_SAME_BITS",
+     .field = &Options::same_bits,
+     .readers = kByWorker,
+     .choices = "0, 1, exact",
+     .help =
+         "1: the bits of every sum depend on ranks and inputs alone, also those of float16 and "
+         "bfloat16, which then round after every addition. Where the machines cannot give that, "
+         "the job does not start, or its operations end in an error. 0: where bits depend on which "
+         "ranks share a machine, the job says so. exact: not there yet, and refused. The same on "
+         "all workers."},
+    {.name = "sum_group",
+     .variable = "BYTEPS_SUM_GROUP",
+     .field = &Options::sum_group,
+     .readers = kByWorker,
+     .minimum = 1,
+     .maximum = kLocalSizeMax,
+     .help = "Ranks that a sum takes together before it goes on, first 0 to sum_group - 1, and so "
+             "on. On machines of 3, 6 or 12 workers 3 keeps the bits of sums the same on every "
+             "such layout. The same on all workers."},
     {.name = "tcp_congestion",
      .variable = "BYTEPS_TCP_CONGESTION",
      .field = &Options::tcp_congestion,

@@ -278,6 +278,8 @@ std::optional<std::string> WhyNotOneOfMachine(const Options& options) {
   return WhyApart(options);
 }
 
+bool SameBits(const Options& options) { return options.same_bits == "1"; }
+
 int64_t PieceBytesMax(const Options& options) {
   if (!MachinesSum(options)) return options.partition_bytes;
   return std::min(options.partition_bytes, kSharedPieceBytesMax);

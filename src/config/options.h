@@ -55,6 +55,8 @@ struct Options {
   int64_t link_mbit = 0;
   bool numa = true;
   std::string local_reduce = "auto";
+  std::string same_bits = "0";
+  int64_t sum_group = 1;
   std::string tcp_congestion = "auto";
   int64_t tcp_notsent_lowat = 0;
   std::string cuda_library;
@@ -135,6 +137,9 @@ bool IsOneOfMachine(const Options& options);
 // Returns why IsOneOfMachine is false, in a job with servers. Returns nothing if it is true, if the
 // machine has one worker and no option asks for it, or if local_reduce=0.
 std::optional<std::string> WhyNotOneOfMachine(const Options& options);
+
+// Returns whether the job accepts only sums whose bits depend on ranks and inputs alone.
+bool SameBits(const Options& options);
 
 // Returns the size of the largest piece of a tensor, which is the same for all workers of a job.
 int64_t PieceBytesMax(const Options& options);

@@ -13,6 +13,7 @@
 #include "src/base/proof.h"
 #include "src/config/option_text.h"
 #include "src/config/text.h"
+#include "src/config/text_limits.h"
 #include "src/device/cuda/cuda_devices.h"
 #include "src/machine/member/member_lanes.h"
 #include "src/machine/serverless/local_engine.h"
@@ -91,6 +92,8 @@ wire::Join JoinOf(const config::Options& options, uint64_t incarnation) {
     join.piece_bytes_max = static_cast<uint32_t>(config::PieceBytesMax(options));
     join.machines_sum = config::MachinesSum(options);
     join.takes_objects = TakesObjects(options);
+    join.same_bits = config::SameBits(options);
+    join.sum_group = static_cast<uint32_t>(options.sum_group);
   }
   join.version = kVersion;
   return join;
@@ -211,9 +214,12 @@ Result<runtime::StartedEngine> MakeLocalEngine(const config::Options& options,
   local.silence_max = milliseconds(options.heartbeat_timeout_ms);
   local.go_on = std::move(go_on);
   local.node = NodeName();
+  local.same_bits = config::SameBits(options);
+  local.sum_group = static_cast<uint32_t>(options.sum_group);
   return machine::StartLocalEngine(local, log);
 }
 
+static_assert(config::kLocalSizeMax <= wire::kSumGroupMax);
 static_assert(config::kSharingWorkersMax == machine::kMemberRanksMax &&
               config::kSharedPieceBytesMax == machine::kMemberPieceBytesMax);
 

@@ -54,6 +54,8 @@ flatbuffers::Offset<fb::Join> Table(Builder& b, const Join& m) {
   join.add_more_addresses(more_addresses);
   join.add_local_sizes(local_sizes);
   join.add_takes_objects(m.takes_objects);
+  join.add_same_bits(m.same_bits);
+  join.add_sum_group(m.sum_group);
   return join.Finish();
 }
 
@@ -91,7 +93,7 @@ flatbuffers::Offset<fb::View> Table(Builder& b, const View& m) {
   auto server_list = b.CreateVector(servers);
   auto gone = Table(b, m.gone);
   return fb::CreateView(b, m.epoch, m.generation, m.began, m.piece_bytes_max, workers, server_list,
-                        gone, m.founder, m.placed);
+                        gone, m.founder, m.placed, m.same_bits, m.sum_group);
 }
 
 Encoded Encode(Builder& b, const Propose& m) {

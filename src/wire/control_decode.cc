@@ -38,6 +38,8 @@ Status Malformed(const char* what) {
 bool ValidRole(uint8_t role) { return role <= static_cast<uint8_t>(Role::kCoordinator); }
 bool ValidCode(uint8_t code) { return code <= static_cast<uint8_t>(kLastStatusCode); }
 
+bool ValidGroup(uint32_t group) { return group >= 1 && group <= kSumGroupMax; }
+
 using StringList = flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>;
 
 bool TooMany(const StringList* addresses) {
@@ -54,6 +56,7 @@ std::vector<std::string> Texts(const StringList* strings) {
 Result<Join> Read(const fb::Join& m) {
   if (!ValidRole(m.role())) return Malformed("unknown role");
   if (TooMany(m.more_addresses())) return Malformed("too many addresses");
+  if (!ValidGroup(m.sum_group())) return Malformed("a group that no sum has");
   Join join;
   join.role = static_cast<Role>(m.role());
   join.rank = m.rank();
@@ -77,6 +80,8 @@ Result<Join> Read(const fb::Join& m) {
   join.more_addresses = Texts(m.more_addresses());
   join.local_sizes = Numbers(m.local_sizes());
   join.takes_objects = m.takes_objects();
+  join.same_bits = m.same_bits();
+  join.sum_group = m.sum_group();
   return join;
 }
 
@@ -123,8 +128,11 @@ Result<View> Read(const fb::View* table, size_t message_bytes) {
   view.generation = m.generation();
   view.began = m.began();
   view.piece_bytes_max = m.piece_bytes_max();
+  view.same_bits = m.same_bits();
+  view.sum_group = m.sum_group();
   bool whole = m.workers() != nullptr && m.servers() != nullptr && m.gone() != nullptr;
   if (!whole) return Malformed("a view without members");
+  if (!ValidGroup(m.sum_group())) return Malformed("a group that no sum has");
   if (UnfoldedBytes(m) > message_bytes) return Malformed("a view with shared parts");
   if (!Read(*m.workers(), view.workers) || !Read(*m.gone(), view.gone)) {
     return Malformed("a slot that no job has");

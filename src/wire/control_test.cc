@@ -23,6 +23,8 @@ std::vector<Message> OneOfEach() {
   view.servers = {{0, 9, "host-c", "10.0.0.3:4711", 102, 0, {5, 5}, false, 5, {4, 6}}};
   view.servers[0].more_addresses = {"10.1.0.3:4711"};
   view.placed = 4;
+  view.same_bits = true;
+  view.sum_group = 3;
   View next = view;
   next.epoch = 6;
   next.workers[1].left = true;

@@ -46,6 +46,9 @@ struct Join {
   // Workers: the number of workers of each machine, like MachineLayout::sizes; empty: not known.
   std::vector<uint32_t> local_sizes;
   bool takes_objects = false;  // workers: byteps_job_info has it
+  // Workers: as in View.
+  bool same_bits = false;
+  uint32_t sum_group = 1;
 
   friend bool operator==(const Join&, const Join&) = default;
 };

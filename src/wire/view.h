@@ -12,6 +12,8 @@ namespace byteps::wire {
 
 // Slots are below this number.
 inline constexpr uint32_t kMembersMax = 1 << 16;
+// The largest View::sum_group.
+inline constexpr uint32_t kSumGroupMax = 1024;
 // The largest piece.
 inline constexpr uint32_t kPieceBytesMax = uint32_t{64} << 20;
 
@@ -62,6 +64,11 @@ struct View {
   // The last epoch in this generation that moved pieces between the shards because of their links.
   // 0: there is none.
   uint64_t placed = 0;
+  // The order of sums (base/sum_place.h), which is equal for all workers. `same_bits`: a sum whose
+  // bits would depend on more than ranks and inputs ends in an error, and every node of a sum is a
+  // number of the tensor's type. `sum_group`: the ranks that are neighbours in the tree.
+  bool same_bits = false;
+  uint32_t sum_group = 1;
   friend bool operator==(const View&, const View&) = default;
 };
 

@@ -28,12 +28,15 @@ Status WasGivenUp() {
 }
 
 // Returns a view in which each rank is a contributor of its own, and the window is the only shard.
-wire::View ViewOf(uint32_t ranks, uint32_t piece_bytes) {
+wire::View ViewOf(const LocalEngineOptions& options, uint32_t piece_bytes) {
+  const uint32_t ranks = options.size;
   wire::View view;
   view.epoch = view.founder = 1;
   view.generation = 1;
   view.began = 1;
   view.piece_bytes_max = piece_bytes;
+  view.same_bits = options.same_bits;
+  view.sum_group = options.sum_group;
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     wire::WorkerInfo worker;
     worker.slot = worker.rank = worker.local_rank = rank;
@@ -144,8 +147,7 @@ Status LocalEngine::Start() {
   if (!watch.ok()) return watch.status();
   watch_ = std::move(watch).value();
   log_.Rename("worker " + std::to_string(options_.rank));
-  front_loop_.OnView(ViewOf(options_.size, PieceBytesFor(options_.size)), options_.rank,
-                     options_.rank);
+  front_loop_.OnView(ViewOf(options_, PieceBytesFor(options_.size)), options_.rank, options_.rank);
   if (Status shown = ShowStatus(); !shown.ok()) return shown;
   beat_ = loop_.Every(options_.alive_every, [this] { Beat(); });
   thread_ = std::thread([this] { Finish(runtime::RunLoop(loop_)); });

@@ -56,6 +56,8 @@ struct LocalEngineOptions {
   runtime::StatusPlaces status;  // where rank 0 shows the job's state
   std::function<bool()> go_on;   // runtime::WorkerEngineOptions::go_on
   std::string node;              // the host's name, for people
+  bool same_bits = false;        // as in wire::View, and equal on all ranks
+  uint32_t sum_group = 1;        // the same
 };
 
 // Meets the other ranks of the job. Blocks until all ranks are there; if some do not come, the

@@ -8,6 +8,17 @@
 #include "src/machine/serverless/local_engine.h"
 
 namespace byteps::machine {
+namespace {
+
+// Says on what all ranks must agree. The values that nobody has set are left out.
+std::string TermsOf(const LocalEngineOptions& options) {
+  std::string terms = "BytePS " + options.version;
+  if (options.same_bits) terms += ", BYTEPS_SAME_BITS=1";
+  if (options.sum_group != 1) terms += ", BYTEPS_SUM_GROUP=" + std::to_string(options.sum_group);
+  return terms;
+}
+
+}  // namespace
 
 Result<runtime::StartedEngine> StartLocalEngine(const LocalEngineOptions& options, Log& log) {
   local::MeetingOptions meeting;
@@ -18,7 +29,7 @@ Result<runtime::StartedEngine> StartLocalEngine(const LocalEngineOptions& option
   meeting.rank = options.rank;
   meeting.size = options.size;
   meeting.memory_bytes = SharedRoom::BytesFor(SharedRoom::ShapeFor(options.size));
-  meeting.terms = "BytePS " + options.version;
+  meeting.terms = TermsOf(options);
   meeting.go_on = options.go_on;
   meeting.on_waiting = [&log](const std::string& who) { log.Waiting(who); };
   meeting.on_refused = [&log](const std::string& whom) { log.Warning("{}", whom); };

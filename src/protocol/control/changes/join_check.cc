@@ -107,6 +107,19 @@ std::optional<std::string> InWorkerNumbers(const CoordinatorState& state, const 
                            : "the workers of other machines sum first, those of yours do not") +
            "; BYTEPS_LOCAL_REDUCE and BYTEPS_MIN_WORKERS must be the same for all workers";
   }
+  if (join.same_bits != other->same_bits) {
+    return std::string(join.same_bits
+                           ? "your rank accepts only sums of the same bits on every layout, the "
+                             "other ranks accept others"
+                           : "the other ranks accept only sums of the same bits on every layout, "
+                             "yours accepts others") +
+           "; BYTEPS_SAME_BITS must be the same for all workers";
+  }
+  if (join.sum_group != other->sum_group) {
+    return "your rank sums in groups of " + std::to_string(join.sum_group) +
+           " ranks, the others in groups of " + std::to_string(other->sum_group) +
+           "; BYTEPS_SUM_GROUP must be the same for all workers";
+  }
   if (join.takes_objects != other->takes_objects) {
     return std::string(
                join.takes_objects

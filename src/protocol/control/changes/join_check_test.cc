@@ -31,6 +31,12 @@ TEST_F(JoinCheckTest, WhatMustBeEqualForAllIsNamed) {
   other.machines_sum = true;
   EXPECT_TRUE(Has(Reason(other), "BYTEPS_LOCAL_REDUCE"));
   other = JoinOf(Role::kWorker, 1, 0);
+  other.same_bits = true;
+  EXPECT_TRUE(Has(Reason(other), "BYTEPS_SAME_BITS"));
+  other = JoinOf(Role::kWorker, 1, 0);
+  other.sum_group = 3;
+  EXPECT_TRUE(Has(Reason(other), "groups of 3 ranks, the others in groups of 1"));
+  other = JoinOf(Role::kWorker, 1, 0);
   other.takes_objects = true;
   EXPECT_TRUE(Has(Reason(other), "takes Python objects from other ranks, the others do not"));
   EXPECT_TRUE(Has(Reason(other), "BYTEPS_ALLOW_OBJECTS"));

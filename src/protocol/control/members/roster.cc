@@ -89,11 +89,6 @@ const wire::Join* JoinOfAWorker(const Roster& roster) {
   return nullptr;
 }
 
-std::optional<uint32_t> PieceBytesMaxOf(const Roster& roster) {
-  const wire::Join* join = JoinOfAWorker(roster);
-  return join == nullptr ? std::nullopt : std::optional(join->piece_bytes_max);
-}
-
 const char* WordFor(Role role) {
   switch (role) {
     case Role::kWorker: return "worker";

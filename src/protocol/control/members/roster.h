@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -71,11 +70,9 @@ class Roster {
   std::unordered_map<uint64_t, ConnectionId> latest_of_;  // of all processes that ever came
 };
 
-// Returns the largest piece that the first worker asks for. Workers cut tensors into pieces, so
-// only their word counts.
-std::optional<uint32_t> PieceBytesMaxOf(const Roster& roster);
 // Returns the join message of a worker that has not left; null: there is none. The join check
-// compares everything with it that must be equal for all workers.
+// compares everything with it that must be equal for all workers, and the view takes from it what
+// workers alone decide: the largest piece, and the order of sums.
 const wire::Join* JoinOfAWorker(const Roster& roster);
 
 // Returns for example "worker 1 (process 42 on node)".

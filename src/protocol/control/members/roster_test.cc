@@ -92,14 +92,14 @@ RC_GTEST_PROP(RosterTest, EverybodyGetsANumberOfItsOwnAndNoneIsSkipped, ()) {
   }
 }
 
-TEST(RosterTest, TheFirstWorkerSaysHowLongAPieceIs) {
+TEST(RosterTest, OneWorkerSaysWhatAllWorkersDecide) {
   Roster roster;
-  EXPECT_FALSE(PieceBytesMaxOf(roster).has_value());
+  EXPECT_EQ(JoinOfAWorker(roster), nullptr);
   Add(roster, Role::kServer, 101, Presence::kWaiting).join.piece_bytes_max = 1;
   Add(roster, Role::kWorker, 1, Presence::kLeft).join.piece_bytes_max = 2;
-  EXPECT_FALSE(PieceBytesMaxOf(roster).has_value());
+  EXPECT_EQ(JoinOfAWorker(roster), nullptr);
   Add(roster, Role::kWorker, 2, Presence::kWaiting).join.piece_bytes_max = 3;
-  EXPECT_EQ(PieceBytesMaxOf(roster), 3u);
+  EXPECT_EQ(JoinOfAWorker(roster)->piece_bytes_max, 3u);
 }
 
 TEST(RosterTest, NamesAMemberForPeople) {

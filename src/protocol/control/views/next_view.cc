@@ -1,7 +1,6 @@
 #include "src/protocol/control/views/next_view.h"
 
 #include <algorithm>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -45,7 +44,11 @@ wire::View FirstOfGeneration(const wire::View& present, const Roster& roster,
   ++next.epoch;
   ++next.generation;
   next.began = next.epoch;
-  next.piece_bytes_max = PieceBytesMaxOf(roster).value_or(present.piece_bytes_max);
+  if (const wire::Join* join = JoinOfAWorker(roster); join != nullptr) {
+    next.piece_bytes_max = join->piece_bytes_max;
+    next.same_bits = join->same_bits;
+    next.sum_group = join->sum_group;
+  }
   next.workers.clear();
   next.gone.clear();
   for (const WaitingContributor& one : WaitingContributors(roster)) {

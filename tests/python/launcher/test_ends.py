@@ -34,7 +34,9 @@ def test_an_error_that_nobody_catches_shows_the_users_frames_only(environment) -
         frames = [line for line in trace if line.startswith("  File ")]
         assert len(frames) == 2, err
         assert all(rank_program("ends") in line for line in frames), err
-        assert trace[-1].startswith("byteps.common.errors.MismatchError: "), err
+        # After it the worker may tell that a server, which ends at the same time, has gone.
+        error = next(line for line in trace[1:] if not line.startswith("  "))
+        assert error.startswith("byteps.common.errors.MismatchError: "), err
     assert err.count("MismatchError: ") == 3  # of each worker, and in the launcher's last line
 
 

@@ -9,9 +9,46 @@ from __future__ import annotations
 import http.client
 import http.server
 import secrets
+import sys
+import threading
+from typing import Any
 
 from byteps.cli.user_jobs import UserJob
 from byteps.common.job.launch_environment import LOOPBACK
+
+_ASK_LIMIT_S = 5.0
+_CONNECTIONS_MAX = 16
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    """Has a bounded number of connections: who comes when all are taken is closed at once."""
+
+    daemon_threads = True
+
+    def __init__(self, handler: type[http.server.BaseHTTPRequestHandler]) -> None:
+        super().__init__((LOOPBACK, 0), handler)
+        self._free = threading.BoundedSemaphore(_CONNECTIONS_MAX)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._free.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:  # no thread can be started
+            self._free.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a browser that goes in the middle of an answer."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
 
 
 class LivePage:
@@ -21,6 +58,8 @@ class LivePage:
         word = secrets.token_urlsafe(16)
 
         class Handler(http.server.BaseHTTPRequestHandler):
+            timeout = _ASK_LIMIT_S  # of each read and write
+
             def do_GET(self) -> None:
                 _, first, rest = [*self.path.split("/", 2), "", ""][:3]
                 if not secrets.compare_digest(first.encode(), word.encode()):
@@ -28,7 +67,7 @@ class LivePage:
                     return
                 try:
                     status, kind, content = job.page(f"/{rest}")
-                except (OSError, http.client.HTTPException):
+                except (OSError, http.client.HTTPException, ValueError):
                     self.send_error(http.client.BAD_GATEWAY, "the job does not answer any more")
                     return
                 self.send_response(status)
@@ -42,8 +81,7 @@ class LivePage:
             def log_message(self, *_: object) -> None:
                 """Say nothing: the page asks twice a second."""
 
-        self._server = http.server.ThreadingHTTPServer((LOOPBACK, 0), Handler)
-        self._server.daemon_threads = True
+        self._server = _Server(Handler)
         self.address = f"http://{LOOPBACK}:{self._server.server_address[1]}/{word}/live"
 
     def serve(self) -> None:

@@ -22,6 +22,8 @@ from byteps.common.errors import BytepsError
 _HOME, _CLEAR_LINE, _CLEAR_REST = "\x1b[H", "\x1b[K", "\x1b[J"
 _ANSWER_LIMIT_S = 5.0
 _PAGE_MAX = 4 << 20
+# No proxy: it would stand between this process and the job, and knows neither.
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def state_of(address: str) -> str:
@@ -31,7 +33,7 @@ def state_of(address: str) -> str:
         raise BytepsError(f"'{address}' is no address: give HOST:PORT, or PORT on this machine.")
     try:
         url = f"http://{host or '127.0.0.1'}:{port}/"
-        with urllib.request.urlopen(url, timeout=_ANSWER_LIMIT_S) as answer:
+        with _OPENER.open(url, timeout=_ANSWER_LIMIT_S) as answer:
             return answer.read(_PAGE_MAX).decode("utf-8", "replace")
     except (TimeoutError, OSError, urllib.error.URLError, ValueError) as error:
         reason = getattr(error, "reason", error)
@@ -47,7 +49,8 @@ def state_of_job(job: UserJob) -> str:
     try:
         return job.page()[2].decode("utf-8", "replace")
     except (OSError, http.client.HTTPException) as error:
-        raise BytepsError(f"job {job.name} does not answer any more ({error}).") from None
+        stands = " It stands still." if isinstance(error, TimeoutError) else " It has ended."
+        raise BytepsError(f"job {job.name} does not answer any more ({error}).{stands}") from None
 
 
 def top(address: str, every_s: float, once: bool, output: TextIO = sys.stdout) -> int:
@@ -86,8 +89,8 @@ def _show(look: Callable[[], str], every_s: float, once: bool, output: TextIO) -
             pause.wait(every_s)
             try:
                 page = look()
-            except BytepsError:
-                output.write("\nThe job does not answer any more: it has ended.\n")
+            except BytepsError as error:
+                output.write(f"\n{error}\n")
                 return 0
     except KeyboardInterrupt:
         return 0

@@ -30,12 +30,12 @@ _PAGE_MAX = 4 << 20
 
 @dataclass(frozen=True)
 class UserJob:
-    """A job that shows its state."""
+    """A job that shows its state, or would: its process may stand still."""
 
     socket_name: str  # with "@" in place of the zero
     process: int  # that shows it
-    name: str
-    state: dict[str, Any]  # as /status.json has it
+    name: str  # empty: the process does not answer
+    state: dict[str, Any]  # as /status.json has it; empty: the process does not answer
 
     def page(self, path: str = "/") -> tuple[int, str, bytes]:
         """Return status, type and content of one of its pages."""
@@ -44,6 +44,8 @@ class UserJob:
     def line(self) -> str:
         """Return a line about it for people."""
         state = self.state
+        if not state:
+            return f"{'':20} {self.process:>8}  does not answer: it stands still"
         there = sum(m["role"] == "worker" and m["state"] == "in" for m in state["members"])
         return (
             f"{self.name:20} {self.process:>8}  {there} of {state['workers_expected']} workers, "
@@ -92,30 +94,55 @@ def _names(sockets: Path) -> list[str]:
     return found
 
 
+def _job_of(name: str) -> UserJob | None:
+    """Return the job that this socket shows; None: the process has ended, or another one's has."""
+    process = int(name.removeprefix(_PREFIX).split("-")[1])
+    silent = UserJob(name, process, "", {})
+    try:
+        status, _, content = _ask(name, "/status.json")
+        if status == http.client.SERVICE_UNAVAILABLE:
+            return silent
+        state = json.loads(content)
+        return UserJob(name, process, str(state["job"]), state)
+    except TimeoutError:
+        # A forked child keeps the socket of a process that was killed, and never answers.
+        return silent if Path(f"/proc/{process}").exists() else None
+    except (OSError, http.client.HTTPException, ValueError, KeyError):
+        return None
+
+
 def user_jobs(sockets: Path = _SOCKETS) -> list[UserJob]:
-    """Return the jobs that answer. Forked children of a process that was killed do not."""
-    jobs = []
-    for name in _names(sockets):
-        try:
-            status, _, content = _ask(name, "/status.json")
-            state = json.loads(content)
-            if status == http.client.OK:
-                process = int(name.removeprefix(_PREFIX).split("-")[1])
-                jobs.append(UserJob(name, process, str(state["job"]), state))
-        except (OSError, http.client.HTTPException, ValueError, KeyError):
-            continue
+    """Return the jobs of this user."""
+    jobs = [job for job in map(_job_of, _names(sockets)) if job is not None]
     return sorted(jobs, key=lambda job: job.process)
 
 
+def _that_fit(wanted: str, jobs: list[UserJob]) -> list[UserJob]:
+    """Return the jobs of this name; else the one of this process; else those that begin so."""
+    for fits in (
+        [job for job in jobs if job.name and job.name == wanted],
+        [job for job in jobs if str(job.process) == wanted],
+    ):
+        if fits:
+            return fits
+    return [job for job in jobs if job.name.startswith(wanted)]
+
+
 def chosen_job(wanted: str, jobs: list[UserJob]) -> UserJob:
-    """Return the only job, or the one whose name begins so or whose process has this number."""
+    """Return the only job, or the one of this name, process, or beginning of a name."""
     if not jobs:
         raise BytepsError(
             "no job of this user shows its state on this machine. A job with servers shows it "
             "where its scheduler runs, one without servers where rank 0 runs. Elsewhere: start it "
             "with BYTEPS_STATUS_PORT=PORT, and then bps top HOST:PORT."
         )
-    fits = [job for job in jobs if job.name.startswith(wanted) or str(job.process) == wanted]
+    fits = _that_fit(wanted, jobs)
+    if len(fits) == 1 and not fits[0].state:
+        raise BytepsError(
+            f"process {fits[0].process} of this user shows the state of a job, and does not "
+            "answer: it stands still. Is it stopped (Ctrl-Z, SIGSTOP, a debugger), or is the "
+            f"machine overloaded? `cat /proc/{fits[0].process}/status` tells its state."
+        )
     if len(fits) == 1:
         return fits[0]
     lines = "\n".join(f"  {job.line()}" for job in fits or jobs)

@@ -37,20 +37,22 @@ bool StatusPages::Refresh() {
 }
 
 StatusPort::Content StatusPages::operator()(const std::string& path) {
-  if (path == "/live") return {true, "text/html; charset=utf-8", std::string(LivePage())};
+  using Answer = StatusPort::Answer;
+  if (path == "/live") return {Answer::kFound, "text/html; charset=utf-8", std::string(LivePage())};
   const bool known = path == "/" || path == "/status.json" || path == "/metrics";
   if (!known) {
-    return {false, kText, "There is nothing here. Try /, /live, /status.json or /metrics.\n"};
+    return {Answer::kNotFound, kText,
+            "There is nothing here. Try /, /live, /status.json or /metrics.\n"};
   }
   if (!Refresh()) {
-    return {path == "/", kText,
+    return {path == "/" ? Answer::kFound : Answer::kNoAnswer, kText,
             "The process does not answer: its loop stands still, or it is about to end.\n"};
   }
-  if (path == "/status.json") return {true, "application/json", JsonOf(page_)};
+  if (path == "/status.json") return {Answer::kFound, "application/json", JsonOf(page_)};
   if (path == "/metrics") {
-    return {true, "text/plain; version=0.0.4; charset=utf-8", MetricsOf(page_)};
+    return {Answer::kFound, "text/plain; version=0.0.4; charset=utf-8", MetricsOf(page_)};
   }
-  return {true, kText, TextOf(page_)};
+  return {Answer::kFound, kText, TextOf(page_)};
 }
 
 }  // namespace byteps::runtime

@@ -12,6 +12,8 @@ namespace {
 
 class StatusPagesTest : public testing::Test {
  protected:
+  using Answer = StatusPort::Answer;
+
   StatusPagesTest() { loop.runs_at_once = true; }
 
   FakeLoop loop;
@@ -26,24 +28,24 @@ class StatusPagesTest : public testing::Test {
 
 TEST_F(StatusPagesTest, EachPathHasItsKindOfText) {
   StatusPort::Content text = pages("/");
-  EXPECT_TRUE(text.found);
+  EXPECT_EQ(text.answer, Answer::kFound);
   EXPECT_EQ(text.type, "text/plain; charset=utf-8");
   EXPECT_NE(text.text.find("job j1"), std::string::npos) << text.text;
   StatusPort::Content json = pages("/status.json");
-  EXPECT_TRUE(json.found);
+  EXPECT_EQ(json.answer, Answer::kFound);
   EXPECT_EQ(json.type, "application/json");
   EXPECT_NE(json.text.find(R"("job":"j)"), std::string::npos) << json.text;
   StatusPort::Content metrics = pages("/metrics");
-  EXPECT_TRUE(metrics.found);
+  EXPECT_EQ(metrics.answer, Answer::kFound);
   EXPECT_EQ(metrics.type, "text/plain; version=0.0.4; charset=utf-8");
   EXPECT_NE(metrics.text.find("byteps_up_seconds"), std::string::npos) << metrics.text;
   const int before = looks;
   StatusPort::Content live = pages("/live");
-  EXPECT_TRUE(live.found);
+  EXPECT_EQ(live.answer, Answer::kFound);
   EXPECT_EQ(live.type, "text/html; charset=utf-8");
   EXPECT_EQ(live.text, LivePage());
   StatusPort::Content none = pages("/etc/passwd");
-  EXPECT_FALSE(none.found);
+  EXPECT_EQ(none.answer, Answer::kNotFound);
   EXPECT_NE(none.text.find("Try /, /live"), std::string::npos) << none.text;
   EXPECT_EQ(looks, before) << "for these nobody asks the loop";
 }
@@ -59,12 +61,12 @@ TEST_F(StatusPagesTest, WhoAsksAgainAtOnceGetsTheSameState) {
 TEST_F(StatusPagesTest, ALoopThatDoesNotAnswerIsSaid) {
   loop.runs_at_once = false;
   StatusPort::Content text = pages("/");
-  EXPECT_TRUE(text.found) << "who says nothing reads it, too";
+  EXPECT_EQ(text.answer, Answer::kFound) << "who says nothing reads it, too";
   EXPECT_NE(text.text.find("does not answer"), std::string::npos) << text.text;
   EXPECT_EQ(looks, 0);
   loop.RunPosted();  // late: nobody waits any more
   EXPECT_EQ(looks, 0);
-  EXPECT_FALSE(pages("/metrics").found);
+  EXPECT_EQ(pages("/metrics").answer, Answer::kNoAnswer);
 }
 
 }  // namespace

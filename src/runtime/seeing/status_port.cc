@@ -119,6 +119,15 @@ std::string HttpError(std::string_view status, std::string_view text, std::strin
   return Http(status, "text/plain; charset=utf-8", std::string(text) + "\n", more);
 }
 
+std::string_view StatusLineOf(StatusPort::Answer answer) {
+  switch (answer) {
+    case StatusPort::Answer::kFound: return "200 OK";
+    case StatusPort::Answer::kNotFound: return "404 Not Found";
+    case StatusPort::Answer::kNoAnswer: break;
+  }
+  return "503 Service Unavailable";
+}
+
 }  // namespace
 
 Result<StatusPort::Listeners> StatusPort::Listen(const StatusPlaces& places) {
@@ -158,19 +167,23 @@ Result<std::unique_ptr<StatusPort>> StatusPort::Start(const StatusPlaces& places
   std::unique_ptr<StatusPort> made(
       // tidy-allow(new): the constructor is private.
       new StatusPort(std::move(listeners).value(), stop, std::move(look)));
-  if (stop < 0) return Unavailable(places.address, "no file descriptor is left");
+  const auto cannot = [&places](const std::string& why) -> Result<std::unique_ptr<StatusPort>> {
+    if (places.address.empty()) return std::unique_ptr<StatusPort>();
+    return Unavailable(places.address, why);
+  };
+  if (stop < 0) return cannot("no file descriptor is left");
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the threads of the program
-  Status started;
+  std::string why;
   try {
     made->thread_ = std::thread([self = made.get()] { self->Run(); });
   } catch (const std::system_error& error) {
-    started = Unavailable(places.address, error.what());
+    why = error.what();
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (!started.ok()) return started;
+  if (!made->thread_.joinable()) return cannot(why);
   return made;
 }
 
@@ -239,8 +252,8 @@ void StatusPort::Run() {
   }
 }
 
-// If all slots are in use, a new connection is closed at once. Every connection ends within
-// seconds.
+// If all slots of the socket are in use, a new connection is closed at once. Every connection ends
+// within seconds. Strangers on the port do not use up the slots of the job's own user.
 void StatusPort::Accept(int listener, Time now) {
   const int socket = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (socket < 0) {
@@ -248,18 +261,19 @@ void StatusPort::Accept(int listener, Time now) {
     if (!is_gone) accept_at_ = now + kAcceptAgain;
     return;
   }
-  if (guests_.size() == kConnectionsMax || (listener == local_ && !IsOfThisUser(socket))) {
+  const auto of_it = std::ranges::count(guests_, listener, &Guest::listener);
+  if (std::cmp_equal(of_it, kConnectionsMax) || (listener == local_ && !IsOfThisUser(socket))) {
     ::close(socket);
     return;
   }
-  guests_.push_back({socket, Now() + kAskLimit, {}, {}, 0});
+  guests_.push_back({socket, listener, Now() + kAskLimit, {}, {}, 0});
 }
 
 // Returns false when the guest is served, or gone.
 bool StatusPort::Serve(Guest& guest, bool event, Time now) {
   if (guest.answer.empty()) {
     if (event) return Read(guest, now);
-    if (now >= guest.until) Answer(guest, now);
+    if (now >= guest.until) AnswerGuest(guest, now);
     return true;
   }
   return now < guest.until && (!event || Write(guest));
@@ -271,11 +285,11 @@ bool StatusPort::Read(Guest& guest, Time now) {
   if (count < 0) return errno == EAGAIN || errno == EINTR;
   guest.request.Take({bytes, static_cast<size_t>(count)});
   // A guest that speaks no HTTP gets the page when the limit has passed.
-  if (count == 0 || guest.request.whole() || guest.request.too_long()) Answer(guest, now);
+  if (count == 0 || guest.request.whole() || guest.request.too_long()) AnswerGuest(guest, now);
   return true;
 }
 
-void StatusPort::Answer(Guest& guest, Time now) {
+void StatusPort::AnswerGuest(Guest& guest, Time now) {
   guest.until = now + kReadLimit;
   guest.request.End();
   guest.answer = AnswerTo(guest.request);
@@ -303,7 +317,7 @@ std::string StatusPort::AnswerTo(const StatusRequest& request) const {
                      "Allow: GET, HEAD\r\n");
   }
   const Content content = look_(path);
-  std::string answer = Http(content.found ? "200 OK" : "404 Not Found", content.type, content.text);
+  std::string answer = Http(StatusLineOf(content.answer), content.type, content.text);
   if (request.asks_for_head()) answer.resize(answer.size() - content.text.size());
   return answer;
 }

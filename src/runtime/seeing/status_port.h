@@ -31,8 +31,9 @@ struct StatusPlaces {
 
 class StatusPort {
  public:
+  enum class Answer { kFound, kNotFound, kNoAnswer };  // kNoAnswer: the process stands still
   struct Content {
-    bool found = true;
+    Answer answer = Answer::kFound;
     std::string_view type;  // of the text, as HTTP names it
     std::string text;
   };
@@ -40,13 +41,14 @@ class StatusPort {
   // thread; may block for a moment.
   using Look = std::function<Content(const std::string& path)>;
 
-  static constexpr size_t kConnectionsMax = 16;
+  static constexpr size_t kConnectionsMax = 16;  // of each of the two sockets
   // After this time without a request the port answers as for the path "/".
   static constexpr Duration kAskLimit = milliseconds(300);
   // The limit from the first byte of the answer to the last.
   static constexpr Duration kReadLimit = seconds(5);
 
-  // kUnavailable: the port cannot listen on the address. Null: there is no place at all.
+  // kUnavailable: the port cannot listen on the address. Null: there is no place at all; the local
+  // socket alone is a wish, so it is left out where it cannot be served.
   static Result<std::unique_ptr<StatusPort>> Start(const StatusPlaces& places, Look look);
   // Closes the port.
   ~StatusPort();
@@ -71,6 +73,7 @@ class StatusPort {
   // A connection whose other end asks, and then reads.
   struct Guest {
     int socket = -1;
+    int listener = -1;
     Time until{};
     StatusRequest request;
     std::string answer;  // empty: the guest has not asked yet
@@ -84,7 +87,7 @@ class StatusPort {
   bool Serve(Guest& guest, bool event, Time now);
   bool Read(Guest& guest, Time now);
   bool Write(Guest& guest) const;
-  void Answer(Guest& guest, Time now);
+  void AnswerGuest(Guest& guest, Time now);
   std::string AnswerTo(const StatusRequest& request) const;
 
   const int port_;

@@ -3,6 +3,7 @@
 #include "src/runtime/seeing/status_port.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
@@ -26,8 +27,11 @@ class StatusPortTest : public testing::Test {
     Result<std::unique_ptr<StatusPort>> started =
         StatusPort::Start({"127.0.0.1:0", true}, [this](const std::string& path) {
           ++looks;
-          if (path == "/none") return StatusPort::Content{false, "text/plain", "none"};
-          return StatusPort::Content{true, "text/plain", "page of " + path + "\n"};
+          using Answer = StatusPort::Answer;
+          Answer answer = Answer::kFound;
+          if (path == "/none") answer = Answer::kNotFound;
+          if (path == "/still") answer = Answer::kNoAnswer;
+          return StatusPort::Content{answer, "text/plain", "page of " + path + "\n"};
         });
     EXPECT_TRUE(started.ok()) << started.status().ToString();
     if (started.ok()) port = std::move(started).value();
@@ -83,6 +87,7 @@ TEST_F(StatusPortTest, ItSpeaksHttp) {
   EXPECT_NE(answer.find("Content-Length: 17\r\n"), std::string::npos) << answer;
   EXPECT_TRUE(answer.ends_with("\r\n\r\npage of /metrics\n")) << answer;
   EXPECT_TRUE(Ask("GET /none HTTP/1.0\r\n\r\n").starts_with("HTTP/1.1 404 Not Found\r\n"));
+  EXPECT_TRUE(Ask("GET /still HTTP/1.0\r\n\r\n").starts_with("HTTP/1.1 503 Service Unavail"));
 }
 
 TEST_F(StatusPortTest, ARequestMayComeInParts) {
@@ -239,6 +244,31 @@ TEST_F(StatusPortTest, EachPortOfAProcessHasALocalNameOfItsOwn) {
   Result<std::unique_ptr<StatusPort>> none = StatusPort::Start({"", false}, look);
   ASSERT_TRUE(none.ok());
   EXPECT_EQ(none.value(), nullptr);
+}
+
+TEST_F(StatusPortTest, GuestsOfThePortDoNotKeepTheOwnUserOut) {
+  std::vector<int> silent;
+  for (size_t i = 0; i < 2 * StatusPort::kConnectionsMax; ++i) silent.push_back(Connect());
+  EXPECT_EQ(ReadAll(KnockLocally(port->local_name())), "page of /\n");
+  for (int socket : silent) ::close(socket);
+}
+
+// Nobody asked for the local socket, so a job starts without it.
+TEST(LocalStatusSocket, WithoutADescriptorThereIsNone) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  ::close(next);
+  rlimit few = before;
+  few.rlim_cur = static_cast<rlim_t>(next) + 1;  // for the socket; the eventfd gets none
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  auto look = [](const std::string&) { return StatusPort::Content{}; };
+  Result<std::unique_ptr<StatusPort>> none = StatusPort::Start({"", true}, look);
+  Result<std::unique_ptr<StatusPort>> wished = StatusPort::Start({"127.0.0.1:0", false}, look);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_TRUE(none.ok()) << none.status().ToString();
+  EXPECT_EQ(none.value(), nullptr);
+  EXPECT_EQ(wished.status().code(), StatusCode::kUnavailable);
 }
 
 // A child that the program has forked holds the socket, too.

@@ -108,6 +108,8 @@ def test_what_a_lost_worker_says_is_the_end(environment, tmp_path) -> None:
     assert code == 1
     assert "BYTEPS_PARTITION_BYTES" in err
     assert json.loads(file.read_text())["exit_code"] == 1
+    assert [one.name for one in tmp_path.iterdir()] == [file.name], "no draft is left"
+    assert file.stat().st_mode & 0o044 == 0o044, "as the umask has it"
 
 
 def test_ctrl_c_ends_all(environment, tmp_path) -> None:

@@ -120,7 +120,7 @@ def test_every_job_shows_its_state_to_its_own_user(environment, tmp_path, server
     process = cold_job(environment, go_on, *(["--servers", "1"] if servers else []))
     wait_for_line(process, "the job runs")
     # Rank 1 may be ready before rank 0, which shows the state of a job without servers.
-    wait_until(lambda: jobs_of(environment))
+    wait_until(lambda: bool(jobs_of(environment)))
     mine = jobs_of(environment)
     assert len(mine) == 1, mine
     code, out, err = top(environment, "--job", str(mine[0].process))
@@ -166,6 +166,16 @@ def test_which_job_top_shows() -> None:
     assert chosen_job("", [one]) is one
     assert chosen_job("job72", [one, other]) is other
     assert chosen_job("71", [one, other]) is one
+    longer = UserJob("@73", 73, "job71", seen)
+    assert chosen_job("job7", [UserJob("@7", 7, "job7", seen), longer]).process == 7
+    assert chosen_job("73", [longer, UserJob("@9", 9, "730", seen)]) is longer
+    still = UserJob("@74", 74, "", {})
+    assert chosen_job("job", [one, still]) is one
+    for wanted in ("", "74"):
+        with pytest.raises(BytepsError, match=r"process 74 .* does not answer: it stands still"):
+            chosen_job(wanted, [still])
+    with pytest.raises(BytepsError, match="74  does not answer"):
+        chosen_job("", [one, still])
     with pytest.raises(BytepsError, match="2 jobs run here; choose one with --job NAME") as told:
         chosen_job("", [one, other])
     assert "job71" in str(told.value)
@@ -175,19 +185,58 @@ def test_which_job_top_shows() -> None:
         chosen_job("", [])
 
 
-def test_what_does_not_answer_is_no_job(tmp_path) -> None:
+def listens(process: int) -> tuple[socket.socket, str]:
+    """Return a socket that looks like that of a job in this process, and never answers."""
     silent = socket.socket(socket.AF_UNIX)
-    name = f"byteps-status-{os.geteuid()}-{os.getpid()}-99"
+    name = f"byteps-status-{os.geteuid()}-{process}-99"
     silent.bind("\0" + name)
-    silent.listen(0)
+    silent.listen(1)
+    return silent, name
+
+
+def test_what_does_not_answer_is_named_unless_it_has_ended(tmp_path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    own, name = listens(os.getpid())
+    inherited, other = listens(ended.pid)  # as a forked child keeps it
     lines = Path("/proc/net/unix").read_text().splitlines()
     table = tmp_path / "unix"
-    table.write_text("\n".join([lines[0], *(one for one in lines if name in one)]))
-    assert name in table.read_text()
+    table.write_text("\n".join(one for one in lines if one is lines[0] or name in one))
+    assert [(job.process, job.state) for job in user_jobs(table)] == [(os.getpid(), {})]
+    table.write_text("\n".join(one for one in lines if one is lines[0] or other in one))
     assert user_jobs(table) == []
-    silent.close()
+    own.close()
+    inherited.close()
     with pytest.raises(BytepsError, match="cannot be read"):
         user_jobs(tmp_path / "none")
+
+
+def test_the_live_page_has_room_for_few_and_not_for_long(monkeypatch) -> None:
+    monkeypatch.setattr("byteps.cli.live_page._ASK_LIMIT_S", 1.0)
+    before = threading.active_count()
+    live = LivePage(UserJob("@none", 1, "gone", {}))
+    serving = threading.Thread(target=live.serve)
+    serving.start()
+    port = int(live.address.split(":")[2].split("/")[0])
+    silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(40)]
+    try:
+        assert all(one.recv(1) == b"" for one in silent), "each is closed, at once or at the limit"
+        wait_until(lambda: threading.active_count() <= before + 1)
+        with pytest.raises(urllib.error.HTTPError, match="502"):
+            urllib.request.urlopen(live.address)
+    finally:
+        live.close()
+        serving.join()
+        for one in silent:
+            one.close()
+
+
+def test_top_asks_no_proxy(environment) -> None:
+    port = free_ports(1)[0]
+    told = environment | {"http_proxy": "http://no.such.proxy:1", "HTTP_PROXY": "", "no_proxy": ""}
+    code, _, err = top(told, str(port))
+    assert code == 1
+    assert "refused" in err, err
 
 
 def test_top_takes_an_address_or_a_job(environment) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shlex
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +20,8 @@ from byteps.cli.bench.plan import RESULT_MARK, SIZES_DEFAULT, Plan, read_sizes
 from byteps.cli.launched_job import launched
 from byteps.common.environment import TORCH_AS_VARIABLE
 from byteps.common.errors import BytepsError, InvalidArgumentError
+
+_MODE = 0o666  # of a new file, before the umask
 
 HELP = """Measure an exchange: float32 tensors that all workers sum.
 
@@ -132,21 +134,45 @@ def _say(text: str) -> None:
 
 def _check_writable(file: Path | None) -> None:
     """Refuse a file before the measurement and not after it."""
-    if file is None:
+    if file is None or _is_special(file):
         return
     try:
-        with file.open("a"):
-            pass
+        _draft_of(file).unlink()
     except OSError as error:
         raise InvalidArgumentError(f"--json {file} cannot be written: {error.strerror}.") from None
 
 
+def _is_special(file: Path) -> bool:
+    """Return whether this is a terminal or a pipe, as /dev/stdout may be."""
+    return file.is_char_device() or file.is_fifo()
+
+
+def _draft_of(file: Path) -> Path:
+    """Make a new file beside this one, which nobody else can have put there."""
+    descriptor, name = tempfile.mkstemp(prefix=f"{file.name}.", suffix=".draft", dir=file.parent)
+    os.close(descriptor)
+    return Path(name)
+
+
 def _write(file: Path, results: dict[str, Any]) -> None:
-    draft = file.with_name(file.name + ".draft")
+    """Replace the file as a whole: no reader sees half of it."""
+    text = json.dumps(results, indent=1) + "\n"
+    draft = None
     try:
-        draft.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        if _is_special(file):
+            file.write_text(text, encoding="utf-8")
+            return
+        draft = _draft_of(file)
+        draft.write_text(text, encoding="utf-8")
+        draft.chmod(_MODE & ~_umask())
         draft.replace(file)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            draft.unlink()
+        if draft is not None:
+            draft.unlink(missing_ok=True)
         raise BytepsError(f"--json {file} cannot be written: {error.strerror}.") from None
+
+
+def _umask() -> int:
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return umask

@@ -198,6 +198,8 @@ runtime::WorkerEngineOptions Cluster::WorkerOptions(uint32_t rank) const {
   worker.join.piece_bytes_max = options_.piece_bytes_max;
   worker.join.version = kVersion;
   worker.join.local_rank = 1;  // no effect on waiting
+  worker.join.same_bits = options_.same_bits;
+  worker.join.sum_group = options_.sum_group;
   if (HasMachines(options_.medium)) worker.join.local_sizes = Layout().sizes();
   worker.protocol.credit.fixed_bytes = options_.credit_bytes;
   worker.protocol.lanes = options_.lanes[std::min<size_t>(rank, options_.lanes.size() - 1)];
@@ -219,6 +221,8 @@ Result<runtime::StartedEngine> Cluster::StartLocal(uint32_t rank) {
   local.version = kVersion;
   local.rank = rank;
   local.size = options_.workers;
+  local.same_bits = options_.same_bits;
+  local.sum_group = options_.sum_group;
   local.start_limit = kPatience;
   local.operation_limit = options_.operation_limit;
   local.leave_limit = options_.leave_limit;

@@ -70,6 +70,8 @@ struct ClusterOptions {
   uint32_t shards = 1;
   uint32_t piece_bytes_max = 32768;
   uint64_t credit_bytes = 0;          // 0: measured
+  bool same_bits = false;             // as in wire::View
+  uint32_t sum_group = 1;             // the same
   std::vector<uint32_t> lanes = {1};  // of the first workers; each other worker has the last number
   Duration start_timeout = kPatience;
   Duration report_every = seconds(5);

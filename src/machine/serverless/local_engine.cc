@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "src/protocol/control/views/sum_order.h"
 #include "src/protocol/never_complete.h"
 #include "src/runtime/loop_thread.h"
 #include "src/runtime/seeing/status_pages.h"
@@ -104,6 +105,7 @@ LocalEngine::LocalEngine(const LocalEngineOptions& options, local::Meeting meeti
       life_signs_(room_.life_signs(), options.rank, options.size, LooksMax(options)),
       ticker_(
           loop_, [this] { return NextTick(); }, [this](Time now) { OnTick(now); }),
+      sums_(protocol::DescribeSums(ViewOf(options, PieceBytesFor(options.size)))),
       begun_(loop_.Now()) {
   if (options.rank == kCarrierRank) {
     carrier_ = std::make_unique<LocalCarrier>(
@@ -149,6 +151,7 @@ Status LocalEngine::Start() {
   log_.Rename("worker " + std::to_string(options_.rank));
   front_loop_.OnView(ViewOf(options_, PieceBytesFor(options_.size)), options_.rank, options_.rank);
   if (Status shown = ShowStatus(); !shown.ok()) return shown;
+  if (IsCarrier()) log_.Info("{}", sums_.text);
   beat_ = loop_.Every(options_.alive_every, [this] { Beat(); });
   thread_ = std::thread([this] { Finish(runtime::RunLoop(loop_)); });
   return Status::Ok();
@@ -172,6 +175,7 @@ runtime::StatusPage LocalEngine::Page() {
   page.up_s = ToSeconds(loop_.Now() - begun_);
   page.now_ms = runtime::MillisecondsSinceEpoch();
   page.status = carrier_->Describe(loop_.Now());
+  page.status.sums = sums_.text;
   page.said = said_;
   return page;
 }

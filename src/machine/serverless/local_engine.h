@@ -84,6 +84,7 @@ class LocalEngine final : public runtime::Engine {
   }
   Status RemoveProcessSet(uint32_t number) override { return front_loop_.RemoveProcessSet(number); }
   std::vector<uint32_t> Members() override;
+  plan::SumReport Sums() override { return sums_; }
   void GiveUp(const std::string& why) override;
   void Help(const std::function<bool()>& over, Time deadline) override {
     loop_.Help(over, deadline);
@@ -131,6 +132,7 @@ class LocalEngine final : public runtime::Engine {
   local::Window window_;
   WordLoop loop_;
   runtime::Milestones milestones_;
+  const plan::SumReport sums_;
 
   // Owned by the loop's thread.
   runtime::FrontLoop front_loop_;

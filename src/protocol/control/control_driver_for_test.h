@@ -17,6 +17,7 @@ class ControlDriver final : public CoordinatorDriver {
   }
   void Disconnect(ConnectionId id) override { disconnected.push_back(id); }
   void Report(const std::string& text) override { reports.push_back(text); }
+  void Inform(const std::string& text) override { informed.push_back(text); }
   void Finish(const Status& how) override { finished.push_back(how); }
 
   // Returns the messages of one kind that were sent over this connection.
@@ -39,6 +40,7 @@ class ControlDriver final : public CoordinatorDriver {
   std::vector<std::pair<ConnectionId, wire::Message>> sent;
   std::vector<ConnectionId> disconnected;
   std::vector<std::string> reports;
+  std::vector<std::string> informed;
   std::vector<Status> finished;
 };
 

@@ -69,6 +69,7 @@ struct Room {
   void Arrive(Piece& piece, Slot from, const std::string& text, uint32_t want_bytes) {
     wire::DataHeader header = PushOf(piece.round->ref(), piece.round->piece_bytes());
     header.combine = piece.round->combine();
+    header.dtype = piece.round->dtype();
     header.want_bytes = want_bytes;
     BufferRef keep;
     ByteSpan place = piece.round->PlaceOf(from, header, text.size(), pool, keep);

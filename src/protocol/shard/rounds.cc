@@ -2,6 +2,9 @@
 
 #include <string>
 #include <utility>
+#include <vector>
+
+#include "src/plan/follows_ranks.h"
 
 namespace byteps::protocol {
 namespace {
@@ -21,6 +24,18 @@ bool IsThere(const Verdict& verdict, const Contribution& wanted) {
   uint32_t size = verdict.terms().piece_bytes;
   if (verdict.terms().codec != 0) return wanted.want_offset == 0 && wanted.want_bytes == size;
   return uint64_t{wanted.want_offset} + wanted.want_bytes <= size;
+}
+
+// Returns what bits of the set's sums depend on. Ranks that have joined count like the others.
+plan::SumBits SumBitsOf(const ProcessSet& set, const Members& members, const plan::SumRules& sums) {
+  std::vector<plan::Summands> contributors;
+  for (Slot slot = 0; slot < members.size(); ++slot) {
+    plan::Summands& ranks = contributors.emplace_back();
+    for (uint32_t rank : members.RanksOf(slot)) {
+      if (set.IncludesRank(rank)) ranks.push_back(rank);
+    }
+  }
+  return plan::BitsOf(contributors, sums);
 }
 
 }  // namespace
@@ -81,6 +96,25 @@ Status Rounds::CheckCodec(const Round& round) const {
               "give the tensor another codec"};
 }
 
+// The first view of a job is checked before it comes into force, but later generations may have
+// another layout.
+Status Rounds::CheckSums(const Round& round) const {
+  const plan::SumRules& rules = facts_.view.sum_rules();
+  if (!rules.own_nodes) return Status::Ok();
+  const auto follows = [&round](plan::SumBits bits) {
+    return plan::FollowsRanks(bits, round.combine(), round.dtype(), round.codec() != 0);
+  };
+  if (!follows(plan::SumBits::kOnNothingElse)) {
+    return {StatusCode::kInvalidArgument,
+            "BYTEPS_SAME_BITS=1 allows only sums that depend on ranks alone, but codec " +
+                std::to_string(round.codec()) +
+                " rounds where a machine pushes; give the tensor no codec"};
+  }
+  if (facts_.view.sums().ok()) return Status::Ok();
+  if (follows(SumBitsOf(round.set(), facts_.members, rules))) return Status::Ok();
+  return {StatusCode::kInvalidArgument, facts_.view.sums().message()};
+}
+
 bool Rounds::MayEndInError(const Piece& piece) const {
   return options_.rules->ErrorMayFollow(piece.verdict) &&
          options_.rules->NobodyHoldsASum(facts_.attendance, piece.since);
@@ -101,6 +135,7 @@ void Rounds::Decide(Piece& piece) {
   std::optional<Status> nobody_brings = facts_.attendance.NobodyBrings(piece);
   if (nobody_brings.has_value()) return DecideError(piece, *nobody_brings);
   Status known = CheckCodec(round);
+  if (known.ok()) known = CheckSums(round);
   if (!known.ok()) return DecideError(piece, known);
   Tell(RoundMoment::kComplete, round);
   bool average = round.combine() == Combine::kAverage;

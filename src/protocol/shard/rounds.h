@@ -71,6 +71,7 @@ class Rounds {
   void Tell(RoundMoment moment, const Round& round) const;
   Status TooMany() const;
   Status CheckCodec(const Round& round) const;
+  Status CheckSums(const Round& round) const;
   bool MayEndInError(const Piece& piece) const;
   void Decide(Piece& piece);
   void DecideError(Piece& piece, const Status& why);

@@ -190,5 +190,37 @@ TEST(RoundsTest, WhatMakesTheVerdictStableLetsTheErrorThrough) {
   }
 }
 
+// Rank 0 is a contributor, and ranks 1 and 2 are another one, which is no block.
+TEST(RoundsTest, ASumThatDependsOnPlacementIsRefusedWhereTheJobAllowsNone) {
+  const auto is_refused = [](wire::View begun, DataType type, Combine how, uint32_t set = 0) {
+    Room room(begun);
+    if (set != 0) {
+      for (Slot slot : {0u, 1u}) EXPECT_TRUE(room.sets.Tell(slot, set, BitmapOf({0, 2})).ok());
+    }
+    wire::DataHeader push = PushOf({7, 0, 1}, 4, how);
+    push.dtype = type;
+    push.process_set = set;
+    Piece& piece = room.Open(push);
+    for (Slot slot : {0u, 1u}) room.Arrive(piece, slot, std::string(4, '\0'), 4);
+    room.rounds.DecideIfPossible(piece);
+    EXPECT_EQ(room.rounds.open_count(), 0u);
+    if (!piece.verdict.IsError()) return false;
+    const Status why = *piece.verdict.errors().Of(1);
+    EXPECT_NE(why.message().find("ranks 1, 2 are no blocks; put larger"), std::string::npos);
+    return true;
+  };
+  wire::View begun = ViewOfContributors({1, 2});
+  EXPECT_FALSE(is_refused(begun, DataType::kFloat32, Combine::kSum));
+  begun.same_bits = true;
+  EXPECT_TRUE(is_refused(begun, DataType::kFloat32, Combine::kSum));
+  EXPECT_TRUE(is_refused(begun, DataType::kBfloat16, Combine::kAverage));
+  EXPECT_FALSE(is_refused(begun, DataType::kInt32, Combine::kSum));
+  EXPECT_FALSE(is_refused(begun, DataType::kFloat32, Combine::kMax));
+  EXPECT_FALSE(is_refused(begun, DataType::kFloat32, Combine::kSum, 5)) << "one of each machine";
+  wire::View blocks = ViewOfContributors({2, 1});
+  blocks.same_bits = true;
+  EXPECT_FALSE(is_refused(blocks, DataType::kFloat16, Combine::kSum));
+}
+
 }  // namespace
 }  // namespace byteps::protocol

@@ -64,6 +64,7 @@ class CoordinatorProcess final : public protocol::CoordinatorDriver {
   void Disconnect(protocol::ConnectionId id) override;
   void Report(const std::string& text) override;
   void Waiting(const std::string& who) override { log_.Waiting(who); }
+  void Inform(const std::string& text) override { log_.Info("{}", text); }
   void Begun() override { log_.WaitIsOver(); }
   void Finish(const Status& how) override;
 

@@ -93,6 +93,7 @@ std::string TextOf(const StatusPage& page) {
       status.epoch, status.generation, CountOf(status, Role::kWorker), status.workers_expected,
       CountOf(status, Role::kServer), status.servers_expected);
   if (!status.gathers.empty()) text += "waiting: " + Plain(status.gathers) + "\n";
+  if (!status.sums.empty()) text += Plain(status.sums) + "\n";
   text += fmt::format("\n{:<7} {:>5}  {:<7} {:>8}  {:<16} {:>8} {:>9} {:>6} {:>9}\n", "member",
                       "no", "state", "process", "host", "op/s", "MB/s", "open", "late ms");
   for (const MemberStatus& one : status.members) text += Line(one);
@@ -165,13 +166,14 @@ std::string JsonOf(const StatusPage& page) {
   const MemberStatus* late = MostLate(status);
   return fmt::format(
       R"({{"version":{},"job":{},"now_ms":{},"up_s":{:.3f},"state":{},"epoch":{},"generation":{},)"
-      R"("workers_expected":{},"servers_expected":{},"waiting_for":{},"late_rank":{},)"
+      R"("workers_expected":{},"servers_expected":{},"waiting_for":{},"sums":{},"late_rank":{},)"
       R"("members":{},"waits":{},"said":{}}})"
       "\n",
       Quoted(page.version), Quoted(page.job), page.now_ms, page.up_s, Quoted(StateText(status)),
       status.epoch, status.generation, status.workers_expected, status.servers_expected,
-      Quoted(status.gathers), late == nullptr ? -1 : static_cast<int64_t>(late->index),
-      joined(members), joined(waits), joined(said));
+      Quoted(status.gathers), Quoted(status.sums),
+      late == nullptr ? -1 : static_cast<int64_t>(late->index), joined(members), joined(waits),
+      joined(said));
 }
 
 }  // namespace byteps::runtime

@@ -42,6 +42,7 @@ StatusPage Example() {
   page.status.waits = {
       {{"x\n\"y\"", {0, 0, 4}}, 7, seconds(62), {0}, {1}, {}, wire::UseStage::kExchanges}};
   page.status.names[7] = "grad.w";
+  page.status.sums = "sums depend on ranks alone";
   page.said = {{1'700'000'000'000, "worker 2 (process 44 on c) was lost: closed"}};
   return page;
 }
@@ -88,6 +89,7 @@ TEST(StatusPageTest, TheWholeText) {
 2023-11-14 22:13:20 UTC, this process runs for 65 s
 view 3, generation 2: 3 of 2 workers, 1 of 1 servers
 waiting: worker 4 is missing
+sums depend on ranks alone
 
 member     no  state    process  host                 op/s      MB/s   open   late ms
 worker      0  in            41  a                     3.0      2.00      2       0.1
@@ -115,6 +117,7 @@ TEST(StatusPageTest, TheWholeJson) {
             R"({"version":"1.2.3","job":"j","now_ms":1700000000000,"up_s":65.000,)"
             R"("state":"waits for its next workers","epoch":3,"generation":2,)"
             R"("workers_expected":2,"servers_expected":1,"waiting_for":"worker 4 is missing",)"
+            R"("sums":"sums depend on ranks alone",)"
             R"("late_rank":1,"members":[{"role":"worker","index":0,"state":"in","process":41,)"
             R"("host":"a","address":"","silent_ms":0,"ended":30,"failed":1,"bytes":5000,)"
             R"("open":2,"idle_ms":4,"operations_per_s":3.000,"bytes_per_s":2000000,)"

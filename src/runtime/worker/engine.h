@@ -12,6 +12,7 @@
 #include "src/base/log.h"
 #include "src/base/status.h"
 #include "src/base/time.h"
+#include "src/plan/follows_ranks.h"
 #include "src/protocol/worker/worker_options.h"
 #include "src/runtime/control_link.h"
 #include "src/runtime/worker/lane_group.h"
@@ -45,6 +46,8 @@ class Engine {
   virtual Status RemoveProcessSet(uint32_t number) = 0;
   // Returns the ranks of the last view, the lowest first.
   virtual std::vector<uint32_t> Members() = 0;
+  // Returns what bits of sums depend on in the generation of the last view.
+  virtual plan::SumReport Sums() = 0;
   // Reports that this process cannot go on: the job loses this process, with `why`. Does not block;
   // the caller calls Leave afterwards.
   virtual void GiveUp(const std::string& why) = 0;

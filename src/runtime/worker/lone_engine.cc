@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "src/base/thread_annotations.h"
+#include "src/protocol/control/views/sum_order.h"
 #include "src/protocol/kernel_arithmetic.h"
 #include "src/protocol/worker/front/front.h"
 #include "src/runtime/worker/engine.h"
@@ -17,6 +18,7 @@ class LoneEngine final : public Engine, private protocol::FrontDriver {
     wire::View view;
     view.workers.emplace_back();
     front_.OnView(view, 0, 0);
+    sums_ = protocol::DescribeSums(view);
   }
 
   void Submit(protocol::Operation operation, Done done) override {
@@ -41,6 +43,8 @@ class LoneEngine final : public Engine, private protocol::FrontDriver {
   void SetStuck(const std::string&) override {}
 
   std::vector<uint32_t> Members() override { return {0}; }
+
+  plan::SumReport Sums() override { return sums_; }
 
   Status AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks) override {
     MutexLock lock(mutex_);
@@ -69,6 +73,8 @@ class LoneEngine final : public Engine, private protocol::FrontDriver {
                 protocol::Outcome outcome) override BYTEPS_NO_THREAD_SAFETY_ANALYSIS {
     completed_ = std::move(outcome);
   }
+
+  plan::SumReport sums_;  // does not change
 
   Mutex mutex_;
   protocol::KernelArithmetic arithmetic_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/protocol/control/views/sum_order.h"
+
 namespace byteps::runtime {
 
 Standing StandingOf(const wire::View& view, uint64_t incarnation) {
@@ -43,14 +45,22 @@ std::optional<Result<Standing>> Milestones::WaitForStart(Deadline deadline) {
   return started_;
 }
 
-void Milestones::SetMembers(std::vector<uint32_t> members) {
+void Milestones::SetView(const wire::View& view) {
   MutexLock lock(mutex_);
-  members_ = std::move(members);
+  members_ = MembersOf(view);
+  if (view.generation == generation_) return;
+  generation_ = view.generation;
+  sums_ = protocol::DescribeSums(view);
 }
 
 std::vector<uint32_t> Milestones::Members() {
   MutexLock lock(mutex_);
   return members_;
+}
+
+plan::SumReport Milestones::Sums() {
+  MutexLock lock(mutex_);
+  return sums_;
 }
 
 void Milestones::SetLeft() {

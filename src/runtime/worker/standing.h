@@ -11,6 +11,7 @@
 #include "src/base/status.h"
 #include "src/base/thread_annotations.h"
 #include "src/base/time.h"
+#include "src/plan/follows_ranks.h"
 #include "src/wire/view.h"
 
 namespace byteps::runtime {
@@ -36,8 +37,10 @@ class Milestones {
   void SetStarted(const Result<Standing>& how);
   std::optional<Result<Standing>> WaitForStart(Deadline deadline);
 
-  void SetMembers(std::vector<uint32_t> members);
+  // Notes what any thread may ask of the view in force.
+  void SetView(const wire::View& view);
   std::vector<uint32_t> Members();
+  plan::SumReport Sums();
 
   // Notes that no operation is open, now and later.
   void SetLeft();
@@ -51,6 +54,8 @@ class Milestones {
   std::condition_variable changed_;
   std::optional<Result<Standing>> started_ BYTEPS_GUARDED_BY(mutex_);
   std::vector<uint32_t> members_ BYTEPS_GUARDED_BY(mutex_);
+  uint32_t generation_ BYTEPS_GUARDED_BY(mutex_) = 0;
+  plan::SumReport sums_ BYTEPS_GUARDED_BY(mutex_);  // of this generation
   bool left_ BYTEPS_GUARDED_BY(mutex_) = false;
   bool awaits_coordinator_ BYTEPS_GUARDED_BY(mutex_) = false;
 };

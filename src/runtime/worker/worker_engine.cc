@@ -210,7 +210,7 @@ void WorkerEngine::OnView(const wire::View& view) {
                            [&](const auto& worker) { return worker.incarnation == own; });
   if (self == view.workers.end() || front_stopped_) return;
   log_.Rename("worker " + std::to_string(self->rank));
-  milestones_.SetMembers(MembersOf(view));
+  milestones_.SetView(view);
   front_loop_.OnView(view, self->slot, self->rank);
   lanes_->Deliver();
   ReadyIfComplete();

@@ -48,6 +48,7 @@ class WorkerEngine final : public Engine {
   }
   Status RemoveProcessSet(uint32_t number) override { return front_loop_.RemoveProcessSet(number); }
   std::vector<uint32_t> Members() override { return milestones_.Members(); }
+  plan::SumReport Sums() override { return milestones_.Sums(); }
   void GiveUp(const std::string& why) override;
   bool Leave() override;
 

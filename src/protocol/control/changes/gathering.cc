@@ -9,6 +9,7 @@
 #include "src/base/text.h"
 #include "src/protocol/control/members/waiting_contributors.h"
 #include "src/protocol/control/views/next_view.h"
+#include "src/protocol/control/views/sum_order.h"
 
 namespace byteps::protocol {
 namespace {
@@ -88,9 +89,10 @@ std::optional<wire::View> Gathering::NextGeneration() {
   members_.roster.GiveIndices();
   wire::View next = FirstOfGeneration(view_, members_.roster, members_.departures, *worker_count_);
   if (view_.epoch == 0) next.founder = around_.options.nonce;
-  Status weighed = Weigh(next, members_.roster);
-  if (weighed.ok()) return next;
-  job_end_.End(weighed);
+  Status sound = Weigh(next, members_.roster);
+  if (sound.ok()) sound = CheckSums(next);
+  if (sound.ok()) return next;
+  job_end_.End(sound);
   return std::nullopt;
 }
 

@@ -138,5 +138,22 @@ TEST_F(GatheringTest, TheNextGenerationWaitsFromItsFirstWorkerOn) {
   EXPECT_FALSE(gathering.worker_count().has_value());
 }
 
+TEST_F(GatheringTest, WhatTheLayoutCannotGiveIsRefusedBeforeTheJobBegins) {
+  for (uint32_t i : {0, 1, 2}) {
+    wire::Join join = JoinOf(Role::kWorker, 1 + i, static_cast<int32_t>(i));
+    join.worker_count = 3;
+    join.contributor = i == 0 ? "" : "m";
+    join.contributor_size = i == 0 ? 1 : 2;
+    join.same_bits = true;
+    gathering.OnWorker(join);
+    roster.Add(1 + i, join);
+  }
+  Come(Role::kServer, 101, 0);
+  EXPECT_FALSE(gathering.NextGeneration().has_value());
+  ASSERT_EQ(driver.finished.size(), 1u);
+  EXPECT_EQ(driver.finished[0].code(), StatusCode::kRefused);
+  EXPECT_NE(driver.finished[0].message().find("put larger machines first"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace byteps::protocol

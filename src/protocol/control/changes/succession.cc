@@ -5,6 +5,7 @@
 
 #include "src/protocol/control/members/waiting_contributors.h"
 #include "src/protocol/control/views/next_view.h"
+#include "src/protocol/control/views/sum_order.h"
 
 namespace byteps::protocol {
 namespace {
@@ -70,6 +71,17 @@ void Greet(CoordinatorState& state, const wire::View& before) {
   }
 }
 
+// Says on what bits of sums depend in the generation that begins. In most jobs that is what users
+// expect, so only what they do not expect is news.
+void TellOfSums(CoordinatorState& state) {
+  const plan::SumReport report = DescribeSums(state.views.in_force());
+  if (report.bits == plan::SumBits::kOnPlacement) {
+    state.around.driver.Report(report.text);
+  } else {
+    state.around.driver.Inform(report.text);
+  }
+}
+
 // Brings a view into force everywhere. `greets`: greets members that are new in it. Another
 // coordinator that has let them in has greeted them already.
 void Enforce(CoordinatorState& state, const wire::View& before, bool greets) {
@@ -80,6 +92,7 @@ void Enforce(CoordinatorState& state, const wire::View& before, bool greets) {
     state.syncs.Begin();
     state.losses.Begin();
     state.names.Begin(view);
+    TellOfSums(state);
   }
   state.notices.SettleAll();
   auto stale = [&](uint64_t incarnation) { return !IsIn(view, incarnation); };

@@ -115,5 +115,30 @@ TEST_F(SuccessionTest, WhoWentAwayWhileItWasLetInIsWatched) {
   EXPECT_TRUE(suspicions.IsAway(9));
 }
 
+TEST_F(SuccessionTest, EachGenerationSaysOnceWhatBitsOfSumsDependOn) {
+  wire::View next = views.in_force();
+  const auto enforce = [&](uint32_t generation) {
+    ++next.epoch;
+    next.generation = generation;
+    next.began = next.epoch;
+    views.Propose(next);
+    Promise();
+    EXPECT_EQ(AdvanceViews(state), ViewStep::kDone);
+  };
+  next.workers[1].slot = next.workers[0].slot;
+  enforce(2);
+  ASSERT_EQ(driver.informed.size(), 1u);
+  EXPECT_NE(driver.informed[0].find("share a machine"), std::string::npos);
+  enforce(2);
+  EXPECT_EQ(driver.informed.size(), 1u) << "the generation goes on";
+  EXPECT_EQ(driver.reports, std::vector<std::string>());
+  next.sum_group = 1;
+  next.workers[1].rank = 2;
+  next.gone.push_back({1, 1, 0, "h", 0, 0, 1});
+  enforce(3);
+  ASSERT_EQ(driver.reports.size(), 1u) << "news, because few expect it";
+  EXPECT_NE(driver.reports[0].find("ranks 0, 2 are no blocks"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace byteps::protocol

@@ -22,6 +22,8 @@ class CoordinatorDriver {
   virtual void Disconnect(ConnectionId id) = 0;
   // Shows people a line, for example which members are missing or lost.
   virtual void Report(const std::string& text) = 0;
+  // Shows a line to people who ask for more than news.
+  virtual void Inform(const std::string& text) { (void)text; }
   // Says which members are missing, again and again while the job gathers. Begun says that the job
   // has begun.
   virtual void Waiting(const std::string& who) { Report("waiting: " + who); }

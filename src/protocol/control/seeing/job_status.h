@@ -51,6 +51,7 @@ struct JobStatus {
   bool asks_members = false;          // a restarted scheduler asks the members what was decided
   std::string gathers;                // the missing members before the job begins; empty: none
   std::vector<MemberStatus> members;  // workers by rank, then servers by index
+  std::string sums;                   // what bits of sums depend on; empty: not known yet
   std::vector<Accounts::Wait> waits;
   std::map<TensorId, std::string> names;  // names of the tensors above
 };

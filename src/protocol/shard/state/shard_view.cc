@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "src/protocol/control/views/sum_order.h"
 #include "src/protocol/view_parts.h"
 
 namespace byteps::protocol {
@@ -10,7 +11,12 @@ bool ShardView::Set(const wire::View& view, ShardId self) {
   epoch_ = view.epoch;
   self_ = self;
   ownership_ = OwnershipOf(view);
-  return std::exchange(generation_, view.generation) != view.generation;
+  const bool begins = std::exchange(generation_, view.generation) != view.generation;
+  if (begins) {
+    sum_rules_ = SumRulesOf(view);
+    sums_ = CheckSums(view);
+  }
+  return begins;
 }
 
 std::optional<uint64_t> ShardView::Counts(const wire::PieceRef& ref, ShardId home,

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <optional>
 
+#include "src/base/status.h"
 #include "src/base/types.h"
+#include "src/plan/follows_ranks.h"
 #include "src/plan/ownership.h"
 #include "src/protocol/shard/state/shard_rules.h"
 #include "src/wire/data.h"
@@ -27,6 +29,11 @@ class ShardView {
   uint64_t began() const { return ownership_.began(); }
   ShardId self() const { return self_; }
 
+  const plan::SumRules& sum_rules() const { return sum_rules_; }
+  // Returns the reason against sums that depend on more than ranks alone. Ok: the job allows them,
+  // or no sum of this generation does.
+  const Status& sums() const { return sums_; }
+
   bool IsShard(ShardId home) const { return home < ownership_.shards().size(); }
   // Returns since when this shard owns the piece, if a report of `epoch` about the piece counts
   // here. REQUIRES: IsShard(home).
@@ -44,6 +51,8 @@ class ShardView {
   uint32_t generation_ = 0;
   ShardId self_ = 0;
   plan::Ownership ownership_;
+  plan::SumRules sum_rules_;
+  Status sums_;
 };
 
 }  // namespace byteps::protocol

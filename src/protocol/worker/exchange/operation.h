@@ -48,10 +48,11 @@ struct Outcome {
   uint64_t round = 0;
   Time begun{};  // when the driver took it and saw it end; the epoch: not known
   Time ended{};
-  uint32_t members = 0;  // ranks whose contributions are in every part of the result
-  Receipt ranks;         // these ranks as a set; null in a job of one
-  Receipt receipt;       // their contributors, by slot
-  bool mixed = false;    // some parts have more members: a member was lost meanwhile
+  uint32_t members = 0;     // ranks whose contributions are in every part of the result
+  Receipt ranks;            // these ranks as a set; null in a job of one
+  Receipt receipt;          // their contributors, by slot
+  bool mixed = false;       // some parts have more members: a member was lost meanwhile
+  bool any_layout = false;  // every layout of these ranks gives the same bits; if in doubt, false
   // Allgather: the rows of all ranks, rank after rank. Alltoall: the rows for this rank.
   std::unique_ptr<std::byte[]> gathered;
   uint64_t gathered_bytes = 0;

@@ -7,6 +7,7 @@
 
 #include "src/operations/check.h"
 #include "src/plan/partition.h"
+#include "src/protocol/control/views/sum_order.h"
 #include "src/wire/join_word.h"
 
 namespace byteps::protocol {
@@ -46,7 +47,7 @@ void Front::BeginGeneration(const wire::View& view) {
   assert(open_.empty());
   generation_ = view.generation;
   std::vector<wire::WorkerInfo> roster = wire::WorkersOfGeneration(view);
-  sets_.Begin(roster, rank_);
+  sets_.Begin(roster, rank_, SumRulesOf(view));
   joins_.Clear();
   alone_ = view.servers.empty();
   deal_options_ = DealOptionsOf(view);

@@ -26,8 +26,10 @@ Receipt PlacedSet::RanksIn(const Receipt& receipt) const {
   return found;
 }
 
-void PlacedSets::Begin(const std::vector<wire::WorkerInfo>& roster, uint32_t rank) {
+void PlacedSets::Begin(const std::vector<wire::WorkerInfo>& roster, uint32_t rank,
+                       const plan::SumRules& sums) {
   roster_ = roster;
+  sums_ = sums;
   rank_ = rank;
   everybody_.ranks.clear();
   for (const wire::WorkerInfo& worker : roster_) everybody_.ranks.push_back(worker.rank);
@@ -57,6 +59,13 @@ void PlacedSets::Resolve(PlacedSet& set) const {
     set.slots_are_ranks = set.slots_are_ranks && found->slot == rank;
   }
   set.turns = operations::TurnsByContributor(set.slot_of);
+  std::map<Slot, plan::Summands> contributors;
+  for (size_t i = 0; i < set.present.size(); ++i) {
+    contributors[set.slot_of[i]].push_back(set.present[i]);
+  }
+  std::vector<plan::Summands> summands;
+  for (auto& [slot, ranks] : contributors) summands.push_back(std::move(ranks));
+  set.sum_bits = plan::BitsOf(summands, sums_);
 }
 
 Status PlacedSets::Add(uint32_t number, const std::vector<uint32_t>& ranks) {

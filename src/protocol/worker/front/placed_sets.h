@@ -11,6 +11,7 @@
 #include "src/base/number_ranges.h"
 #include "src/base/slot_set.h"
 #include "src/base/status.h"
+#include "src/plan/follows_ranks.h"
 #include "src/wire/view.h"
 
 namespace byteps::protocol {
@@ -27,6 +28,9 @@ struct PlacedSet {
   uint32_t self = kNoPlace;  // this rank's place
   SlotSet slots;
   bool slots_are_ranks = true;  // each contributor is one process and has its rank's number
+  // What bits of the set's sums depend on. A rank that has joined or is gone counts like the
+  // others.
+  plan::SumBits sum_bits = plan::SumBits::kOnNothingElse;
 
   // Returns the ranks whose contributors are in the receipt, in the generation in which the set was
   // resolved. If slots are ranks, returns the receipt itself.
@@ -36,7 +40,8 @@ struct PlacedSet {
 class PlacedSets {
  public:
   // Resolves all sets, because a generation begins. `roster`: its workers. `rank`: this rank.
-  void Begin(const std::vector<wire::WorkerInfo>& roster, uint32_t rank);
+  void Begin(const std::vector<wire::WorkerInfo>& roster, uint32_t rank,
+             const plan::SumRules& sums = {});
 
   // kInvalidArgument: the number was used before (0 is all ranks), or `ranks` is empty, has a rank
   // twice, or has a rank that is not in the job. kExhausted: this rank is in the largest possible
@@ -56,6 +61,7 @@ class PlacedSets {
   void Resolve(PlacedSet& set) const;
 
   std::vector<wire::WorkerInfo> roster_;
+  plan::SumRules sums_;
   uint32_t rank_ = 0;
   PlacedSet everybody_;
   std::map<uint32_t, PlacedSet> sets_;  // by number

@@ -43,5 +43,19 @@ TEST(PlacedSetsTest, WhereSlotsAreRanksTheReceiptNamesThem) {
   EXPECT_NE(sets.Of(0).RanksIn(receipt), receipt) << "another generation";
 }
 
+TEST(PlacedSetsTest, EachSetKnowsWhatBitsOfItsSumsDependOn) {
+  PlacedSets sets;
+  sets.Begin(Roster(), 0);
+  ASSERT_TRUE(sets.Add(1, {0, 2, 3}).ok());
+  ASSERT_TRUE(sets.Add(2, {0, 1, 2}).ok());
+  EXPECT_EQ(sets.Of(0).sum_bits, plan::SumBits::kOnPlacement) << "ranks 3 and 4 are no block";
+  EXPECT_EQ(sets.Of(1).sum_bits, plan::SumBits::kOnNothingElse) << "one of each contributor";
+  EXPECT_EQ(sets.Of(2).sum_bits, plan::SumBits::kOnMachines);
+  sets.Begin(Roster(), 0, {.group = 1, .own_nodes = true});
+  EXPECT_EQ(sets.Of(2).sum_bits, plan::SumBits::kOnNothingElse);
+  sets.Begin(Roster(), 0, {.group = 3});
+  EXPECT_EQ(sets.Of(0).sum_bits, plan::SumBits::kOnMachines);
+}
+
 }  // namespace
 }  // namespace byteps::protocol

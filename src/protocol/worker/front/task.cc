@@ -122,6 +122,7 @@ Task::Trouble Task::KeepInput() {
 
 Task::Trouble Task::KeepAlone(Arithmetic& arithmetic) {
   outcome.rows = row.joins ? work.place.rank() : operation.rows;
+  outcome.any_layout = operation.spec.codec == 0;
   if (row.own_result) {
     uint64_t bytes = operations::InputBytes(work.spec, operation.rows).value_or(0);
     layout.own = ConstByteSpan(operation.input, bytes);
@@ -148,6 +149,10 @@ void Task::Finish() {
     outcome.ranks = std::move(ranks);
   }
   outcome.members = outcome.ranks->count();
+  const wire::TensorSpec& spec = operation.spec;
+  outcome.any_layout =
+      !outcome.mixed &&
+      plan::IsOnAnyLayout(set.sum_bits, operations::CombineOf(spec), spec.dtype, spec.codec != 0);
 }
 
 Status Task::CheckReceipt() const {

@@ -203,5 +203,28 @@ TEST_F(TaskTest, WhoIsInItIsToldInRanks) {
   EXPECT_EQ(task->outcome.members, 2U);
 }
 
+TEST_F(TaskTest, AResultSaysWhetherItIsThatOfEveryLayout) {
+  const auto is_of_any = [this](Op op, DataType type, plan::SumBits bits) {
+    set.sum_bits = bits;
+    Make(op, {4});
+    task->operation.spec.dtype = type;
+    task->outcome.receipt = ReceiptOf({0, 1, 2});
+    task->Finish();
+    return task->outcome.any_layout;
+  };
+  EXPECT_TRUE(is_of_any(Op::kSum, DataType::kFloat32, plan::SumBits::kOnMachines));
+  EXPECT_FALSE(is_of_any(Op::kSum, DataType::kFloat32, plan::SumBits::kOnPlacement));
+  EXPECT_FALSE(is_of_any(Op::kAverage, DataType::kBfloat16, plan::SumBits::kOnMachines));
+  EXPECT_TRUE(is_of_any(Op::kMax, DataType::kBfloat16, plan::SumBits::kOnPlacement));
+  EXPECT_TRUE(is_of_any(Op::kSum, DataType::kBfloat16, plan::SumBits::kOnNothingElse));
+  task->operation.spec.codec = 3;
+  task->Finish();
+  EXPECT_FALSE(task->outcome.any_layout) << "the codec rounds";
+  task->operation.spec.codec = 0;
+  task->outcome.mixed = true;
+  task->Finish();
+  EXPECT_FALSE(task->outcome.any_layout) << "parts have other ranks";
+}
+
 }  // namespace
 }  // namespace byteps::protocol

@@ -1,5 +1,6 @@
 """PyTorch Lightning over byteps. The strategy is Lightning's own, with the name of the backend.
 
+    python examples/torch_lightning.py
     torchrun --nproc-per-node 2 examples/torch_lightning.py
     bps run -np 2 python examples/torch_lightning.py
 

@@ -95,8 +95,8 @@ unpack_engines() {
   (cd "$ENGINES_ROOT" && wrap_all) && rm -rf "$ENGINES/apt" "$ENGINES/packages"
 }
 
-# ensure_engines: the steps before the tests.
-ensure_engines() {
+# ensure_engine_programs: one step; sshd, Slurm and Open MPI in $ENGINES/bin.
+ensure_engine_programs() {
   local key
   if command -v apt-get >/dev/null; then
     # What must be unpacked depends on what the machine has.
@@ -106,6 +106,11 @@ ensure_engines() {
   else
     step_done "sshd, Slurm and Open MPI: this is no Debian or Ubuntu; the machine's own are taken"
   fi
+}
+
+# ensure_engines: the steps before the tests.
+ensure_engines() {
+  ensure_engine_programs || return
   ensure_framework "$RAY" tools/requirements-ray.txt Ray ray || return
   mkdir -p "$ENGINES/bin"
   write_program ray-python "" "$RAY/bin/python"

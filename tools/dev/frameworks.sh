@@ -136,13 +136,19 @@ lane_frameworks() {
 lane_torch_old() { FRAMEWORK_NAMES=torch FRAMEWORK_VERSIONS=old lane_frameworks; }
 lane_torch_new() { FRAMEWORK_NAMES=torch FRAMEWORK_VERSIONS=new lane_frameworks; }
 
-# The lane `integrations`: Trainer, Accelerate, Lightning, DeepSpeed and torch's own
-# parallel modules, with one backend and the other, in an environment that has all of them.
+# ensure_integrations: two steps; the environment of the lane, and byteps in it.
+ensure_integrations() {
+  ensure_framework "$VENV-integrations" tools/requirements-integrations.txt \
+    "the lane integrations" integrations
+}
+
+# The lane `integrations`: Trainer, Accelerate, Lightning, DeepSpeed and torch's own parallel
+# modules, with one backend and the other, in an environment that has all of them. `accelerate
+# launch --cpu` needs the lane engines' mpirun.
 lane_integrations() {
   local place="$VENV-integrations"
-  ensure_wheel || return
-  ensure_framework "$place" tools/requirements-integrations.txt "the lane integrations" \
-    integrations || return
-  run_pytest "programs of other libraries" integrations "$place/bin/python" \
+  ensure_wheel && ensure_integrations && ensure_engine_programs || return
+  PATH="$ENGINES/bin:$PATH" run_pytest "programs of other libraries" integrations \
+    "$place/bin/python" \
     -n "$(jobs_count)" --dist worksteal "$INTEGRATION_TESTS"
 }

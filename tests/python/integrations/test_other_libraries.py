@@ -87,6 +87,20 @@ def test_programs_that_know_nothing_of_byteps(environment, name) -> None:
         assert weights_of(printed) == over_gloo, launcher
 
 
+@pytest.mark.parametrize(
+    ("name", "same"),
+    [("torch_spawn.py", "torch_ddp.py"), ("torch_lightning.py", "torch_lightning.py")],
+)
+def test_programs_that_start_their_ranks(environment, name, same) -> None:
+    """Plain `python`: torch.multiprocessing.spawn, and Lightning's own launcher."""
+    over_gloo = weights_of(run(environment, *torchrun(), str(EXAMPLES / same), "gloo"))
+    command = (*PYTHON, str(EXAMPLES / name))
+    assert weights_of(run(environment, *command)) == over_gloo
+    printed = run(environment, *command, "gloo", **ASKED)
+    assert "names 'gloo' in torch.distributed and gets byteps" in printed
+    assert weights_of(printed) == over_gloo
+
+
 def test_accelerate_starts_the_ranks_itself(environment) -> None:
     """`accelerate launch`, and a notebook's launcher, which forks."""
     program = str(EXAMPLES / "torch_accelerate.py")
@@ -97,6 +111,23 @@ def test_accelerate_starts_the_ranks_itself(environment) -> None:
         printed = run(environment, *words, **ASKED)
         assert "on 2 ranks of byteps" in printed
         assert weights_of(printed) == over_gloo, words
+
+
+def test_accelerate_starts_the_ranks_with_mpirun(environment, tmp_path) -> None:
+    """`accelerate launch --cpu` starts several processes only in this way."""
+    program = str(EXAMPLES / "torch_accelerate.py")
+    hosts = tmp_path / "hosts"
+    hosts.write_text("localhost slots=2\n")
+    launch = (str(PROGRAMS / "accelerate"), "launch", "--cpu", "--num_processes", "2")
+    words = ("--num_machines", "1", "--mpirun_hostfile", str(hosts))
+    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    weights = set()
+    for variables in ({}, ASKED):
+        port = ("--main_process_port", str(free_ports(1)[0]))
+        printed = run(environment, *launch, *words, *port, program, **as_root, **variables)
+        assert f"on 2 ranks of {'byteps' if variables else 'gloo'}" in printed
+        weights.add(weights_of(printed))
+    assert len(weights) == 1, weights
 
 
 def test_a_killed_server_and_a_killed_scheduler_change_no_weight(environment) -> None:

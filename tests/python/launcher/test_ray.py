@@ -1,7 +1,8 @@
-"""Workers as actors on a real Ray cluster of two nodes."""
+"""Workers as actors on a real Ray cluster of two nodes, and a trainer of Ray Train."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -31,6 +32,39 @@ ray_workers.main()
 ray.shutdown()
 cluster.shutdown()
 """
+
+
+def weights_of(environment, *words: str, backend: str, **variables: str) -> str:
+    """Return the fingerprint that both ranks of the example of Ray Train print."""
+    limit = str(round(LIMIT_S))
+    patience = {
+        "RAY_raylet_start_wait_time_s": limit,
+        "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": limit,
+        "RAY_DEDUP_LOGS": "0",  # of equal lines of two workers Ray prints one
+    }
+    done = subprocess.run(
+        [engines.RAY_PYTHON, str(EXAMPLES / "torch_ray_train.py"), *words],
+        env={**environment, **patience, **variables},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    printed = done.stdout + done.stderr
+    assert done.returncode == 0, printed
+    found = set(re.findall(rf"rank (\d) of 2, {backend}", printed))
+    assert found == {"0", "1"}, printed
+    (weights,) = set(re.findall(r"weights ([0-9a-f]{16})", printed))
+    return str(weights)
+
+
+@pytest.mark.timeout(4 * LIMIT_S)  # Ray starts three times
+def test_ray_train_has_the_weights_of_gloo(environment) -> None:
+    over_gloo = weights_of(environment, "gloo", backend="gloo")
+    assert weights_of(environment, backend="byteps") == over_gloo
+    asked = {"BYTEPS_TORCH_AS": "gloo"}
+    assert weights_of(environment, "gloo", backend="byteps", **asked) == over_gloo
 
 
 def test_the_example_sums_on_two_nodes(environment) -> None:

@@ -72,7 +72,7 @@ BufferPool::Block* BufferPool::Make(uint32_t size_class) {
   do {
     if (bytes_held_ + bytes > bytes_max_) continue;
     memory = source_.Make(bytes);
-  } while (memory == nullptr && FreeAllUnused());
+  } while (memory == nullptr && FreeUnused());
   if (memory == nullptr) throw std::bad_alloc();
   Block* block = spare_.back();
   spare_.pop_back();
@@ -102,7 +102,7 @@ void BufferPool::Free(Class& of, size_t count) {
   block_count_ -= count;
 }
 
-bool BufferPool::FreeAllUnused() {
+bool BufferPool::FreeUnused() {
   size_t before = bytes_held_;
   for (Class& of : classes_) Free(of, of.free.size());
   return bytes_held_ < before;

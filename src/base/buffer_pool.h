@@ -65,6 +65,10 @@ class BufferPool {
   // std::bad_alloc if that does not suffice.
   BufferRef Take(size_t bytes);
 
+  // Gives the memory of all buffers that nobody has back to the source. Returns whether there was
+  // any.
+  bool FreeUnused();
+
   // Return the bytes in buffers that are handed out, and the bytes in all buffers that are made and
   // not freed.
   size_t bytes_in_use() const { return bytes_in_use_; }
@@ -86,7 +90,6 @@ class BufferPool {
   Block* Make(uint32_t size_class);
   void Release(Block* block);
   void Free(Class& of, size_t count);
-  bool FreeAllUnused();
   void FreeWhatIsNotNeeded();
 
   BufferSource& source_;

@@ -51,6 +51,7 @@ using byteps::standin::TheFabric;
 
 BYTEPS_EXPORT Control* byteps_verbs_standin_control() { return &TheFabric(); }
 
+BYTEPS_EXPORT int ibv_fork_init() { return TheFabric().KeepFromForks(); }
 BYTEPS_EXPORT ibv_device** ibv_get_device_list(int* count) { return TheFabric().List(count); }
 BYTEPS_EXPORT void ibv_free_device_list(ibv_device** list) { std::free(list); }
 BYTEPS_EXPORT const char* ibv_get_device_name(ibv_device* device) { return device->name; }

@@ -192,8 +192,15 @@ ibv_device** Fabric::List(int* count) {
   return list;
 }
 
+int Fabric::KeepFromForks() {
+  std::lock_guard lock(mutex_);
+  kept_from_forks_ = true;
+  return 0;
+}
+
 ibv_context* Fabric::Open(ibv_device* device) {
   std::lock_guard lock(mutex_);
+  if (!kept_from_forks_) Complain("a device was opened before ibv_fork_init");
   auto* of = static_cast<Device*>(device);
   if (of->dead) return Refuse<ibv_context>(EIO);
   auto made = std::make_unique<Context>();

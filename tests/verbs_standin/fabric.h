@@ -99,6 +99,7 @@ class Fabric final : public Control {
 
   // The functions of verbs; each returns what verbs returns.
   ibv_device** List(int* count);
+  int KeepFromForks();
   ibv_context* Open(ibv_device* device);
   int Close(Context* context);
   int TakeEvent(Context* context, ibv_async_event* event);
@@ -171,6 +172,7 @@ class Fabric final : public Control {
 
   std::vector<Gid> gids_;
   Counts counts_;
+  bool kept_from_forks_ = false;
   std::vector<std::string> complaints_;
   std::mt19937_64 random_;
   uint32_t delay_max_ = 0;

@@ -107,7 +107,7 @@ void CompletionWatch::Wake() {
   Poll();
 }
 
-void CompletionWatch::Poll() {
+void CompletionWatch::Drain() {
   receives_max_ -= std::exchange(leaving_receives_, 0);
   sends_max_ -= std::exchange(leaving_sends_, 0);
   bool more = true;
@@ -116,18 +116,24 @@ void CompletionWatch::Poll() {
     more = PollOnce(sent_, true) || received;
   }
   // A pair that ends gives back all that was posted. The reason may come behind that.
-  for (size_t i = 0; i < noted_.size(); ++i) {
-    Entry* entry = Find(noted_[i]);
+  for (uint32_t number : noted_) {
+    Entry* entry = Find(number);
     if (entry == nullptr || !entry->was_flushed || entry->is_broken) continue;
     Break(*entry, {StatusCode::kUnavailable, "RDMA ended: " + device_.name() + " gives it up"});
   }
-  for (size_t i = 0; i < noted_.size(); ++i) {
-    Entry* entry = Find(noted_[i]);
-    if (entry == nullptr) continue;
-    entry->is_noted = false;
-    entry->client->OnPolled();
+}
+
+// A client that drains while it is told hears of that in the next turn: the descriptor knows of it.
+void CompletionWatch::Poll() {
+  Drain();
+  told_.swap(noted_);
+  for (uint32_t number : told_) {
+    if (Entry* entry = Find(number)) entry->is_noted = false;
   }
-  noted_.clear();
+  for (uint32_t number : told_) {
+    if (Entry* entry = Find(number)) entry->client->OnPolled();
+  }
+  told_.clear();
 }
 
 bool CompletionWatch::PollOnce(ibv_cq* queue, bool sends) {

@@ -22,7 +22,7 @@ class Device;
 
 class CompletionWatch {
  public:
-  // Hears of the completions of one queue pair. A call may remove any client.
+  // Hears of the completions of one queue pair. OnPolled may remove any client, and drain.
   class Client {
    public:
     virtual ~Client() = default;
@@ -59,7 +59,10 @@ class CompletionWatch {
   // Makes the identifier of a work request.
   static uint64_t IdOf(uint32_t client, uint32_t number) { return uint64_t{client} << 32 | number; }
 
-  // Tells the clients all completions that there are.
+  // Takes all completions that there are, and tells the clients all but OnPolled, which comes with
+  // the next Poll or Wake.
+  void Drain();
+  // Takes all completions that there are, and tells the clients. REQUIRES: no client is being told.
   void Poll();
   // Does the same after the descriptor has woken the loop, and prepares the next wake. Without a
   // call in between, the descriptor becomes readable again when something comes.
@@ -94,7 +97,8 @@ class CompletionWatch {
   size_t leaving_sends_ = 0;
   uint32_t next_ = 1;
   std::unordered_map<uint32_t, Entry> clients_;
-  std::vector<uint32_t> noted_;  // the clients that had completions in this turn
+  std::vector<uint32_t> noted_;  // the clients that have completions they were not told the end of
+  std::vector<uint32_t> told_;   // the clients that Poll tells now
 };
 
 }  // namespace byteps::transport

@@ -144,6 +144,22 @@ TEST(RegisteredMemoryTest, ASlabThatCannotBeRegisteredServesAsOrdinaryMemory) {
   memory.Drop(*device);
 }
 
+TEST(RegisteredMemoryTest, WhatWasRefusedIsTriedAgainWhenThereIsMemory) {
+  StandinLibrary library;
+  auto device = Device::Open(library.verbs(), "standin0").value();
+  RegisteredMemory memory(size_t{8} << 20);
+  ASSERT_TRUE(memory.Use(*device).ok());
+  constexpr size_t kBytes = RegisteredMemory::kSlabBytes;
+  std::byte* reached = memory.Make(kBytes);
+  library.control().LimitRegisteredBytes(library.control().counts().registered_bytes);
+  std::byte* refused = memory.Make(kBytes);
+  EXPECT_FALSE(memory.KeyOf(refused, kBytes, *device).has_value());
+  memory.Free(reached, kBytes);
+  EXPECT_TRUE(memory.KeyOf(refused, kBytes, *device).has_value()) << "the other slab is gone";
+  memory.Free(refused, kBytes);
+  memory.Drop(*device);
+}
+
 // A child that wrote into memory of a device would get copies of pages, and the device would go on
 // with the old ones.
 TEST(RegisteredMemoryTest, AChildDoesNotSeeIt) {

@@ -87,20 +87,29 @@ Status QueuePair::Prepare() {
   if (device.work_max() < options_.slots) return Refused(device, "queue pair of this size", ENOMEM);
   Status usable = parts_.memory.Use(device);
   if (!usable.ok()) return usable;
+  // Buffers of the heap, from the time before, would come out of the pool first.
+  parts_.pool.FreeUnused();
   const size_t head_bytes = 2 * size_t{options_.slots} * kMessageHeadBytes;
   heads_ = parts_.pool.Take(head_bytes);
   std::optional<uint32_t> key = parts_.memory.KeyOf(heads_.data(), head_bytes, device);
   bool reachable = key.has_value();
   if (reachable) head_key_ = *key;
   for (BufferRef& payload : payloads_) {
-    payload = parts_.pool.Take(options_.slot_bytes);
-    reachable = reachable && CanRefer({payload.data(), options_.slot_bytes});
+    payload = TakeReachable();
+    reachable = reachable && payload;
   }
-  if (!reachable) {
+  next_payload_ = TakeReachable();
+  if (!reachable || !next_payload_) {
     return {StatusCode::kExhausted,
             "there is no more memory that " + device.name() + " can reach for one more connection"};
   }
   return MakePair();
+}
+
+// Returns a buffer for a payload; null: the memory that the device can reach is used up.
+BufferRef QueuePair::TakeReachable() {
+  BufferRef buffer = parts_.pool.Take(options_.slot_bytes);
+  return CanRefer({buffer.data(), options_.slot_bytes}) ? buffer : BufferRef();
 }
 
 Status QueuePair::MakePair() {
@@ -238,17 +247,27 @@ ConstByteSpan QueuePair::HeadBytesOf(const Message& message) const {
   return {HeadAt(message.slot) + kHeadStreamAt, message.stream_bytes};
 }
 
-void QueuePair::GiveBack(bool keeps_payload) {
+BufferRef QueuePair::KeepPayload() {
+  const Message& message = arrived_.front();
+  BufferRef other = parts_.pool.Take(options_.slot_bytes);
+  if (CanRefer({other.data(), options_.slot_bytes})) {
+    return std::exchange(payloads_[message.slot], std::move(other));
+  }
+  ConstByteSpan payload = PayloadOf(message);
+  std::ranges::copy(payload, other.data());
+  return other;
+}
+
+void QueuePair::GiveBack() {
   uint32_t slot = arrived_.front().slot;
   arrived_.pop_front();
-  if (keeps_payload) payloads_[slot] = parts_.pool.Take(options_.slot_bytes);
   if (status_.ok() && PostSlot(slot)) receive_slots_.GiveBack();
 }
 
 // ---- sending ----
 
 bool QueuePair::CanSend() const {
-  return connected_ && status_.ok() && send_slots_.MaySendStream() &&
+  return connected_ && status_.ok() && next_payload_ && send_slots_.MaySendStream() &&
          added_ - confirmed_ + kSlotsKept < sent_.size();
 }
 
@@ -257,10 +276,7 @@ ByteSpan QueuePair::NextHead() {
   return {HeadAt(place) + kHeadStreamAt, kHeadStreamBytesMax};
 }
 
-ByteSpan QueuePair::NextPayload() {
-  if (!next_payload_) next_payload_ = parts_.pool.Take(options_.slot_bytes);
-  return {next_payload_.data(), peer_slot_bytes_};
-}
+ByteSpan QueuePair::NextPayload() { return {next_payload_.data(), peer_slot_bytes_}; }
 
 bool QueuePair::CanRefer(ConstByteSpan payload) const {
   return parts_.memory.KeyOf(payload.data(), payload.size(), parts_.device).has_value();
@@ -270,9 +286,11 @@ void QueuePair::Add(size_t stream_bytes, size_t payload_bytes) {
   ConstByteSpan payload;
   if (payload_bytes > 0) payload = {next_payload_.data(), payload_bytes};
   ++copied_;
-  sent_[added_ % sent_.size()].payload =
-      payload_bytes > 0 ? std::exchange(next_payload_, BufferRef()) : BufferRef();
+  Sent& sent = sent_[added_ % sent_.size()];
+  sent.is_own = payload_bytes > 0;
+  sent.payload = sent.is_own ? std::exchange(next_payload_, BufferRef()) : BufferRef();
   AddMessage(stream_bytes, payload);
+  if (!next_payload_) next_payload_ = TakeReachable();
 }
 
 void QueuePair::AddByReference(size_t stream_bytes, ConstByteSpan payload, BufferRef keep) {
@@ -336,6 +354,8 @@ void QueuePair::OnSent(uint32_t number) {
   for (uint64_t until = confirmed_ + more; confirmed_ < until; ++confirmed_) {
     Sent& sent = sent_[confirmed_ % sent_.size()];
     unconfirmed_bytes_ -= sent.stream_bytes;
+    // Another user of the pool may not take the last buffer away, so this pair goes on for sure.
+    if (sent.is_own && !next_payload_) next_payload_ = std::move(sent.payload);
     sent = Sent();
   }
 }

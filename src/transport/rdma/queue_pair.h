@@ -65,8 +65,8 @@ class QueuePair final : private CompletionWatch::Client {
   // Returns ok, or why this queue pair is of no use any more, as CompletionWatch::Client.
   const Status& status() const { return status_; }
 
-  // Tells all queue pairs of the watch what has come and gone.
-  void Poll() { parts_.watch.Poll(); }
+  // Takes what has come and gone, and calls no on_event: that follows with the watch's next turn.
+  void Drain() { parts_.watch.Drain(); }
 
   // ---- receiving ----
 
@@ -79,11 +79,14 @@ class QueuePair final : private CompletionWatch::Client {
   bool HasMessage() const { return !arrived_.empty(); }
   const Message& front() { return arrived_.front(); }
   ConstByteSpan HeadBytesOf(const Message& message) const;
-  // Returns the buffer of the payload. A copy of it may be kept: the slot then gets a new buffer.
-  const BufferRef& PayloadOf(const Message& message) const { return payloads_[message.slot]; }
-  // The bytes of the first message are used up, so its slot serves again. `keeps_payload`: somebody
-  // has a copy of PayloadOf.
-  void GiveBack(bool keeps_payload);
+  ConstByteSpan PayloadOf(const Message& message) const {
+    return {payloads_[message.slot].data(), message.payload_bytes};
+  }
+  // Returns the payload of the first message, to keep: the slot's own buffer, or a copy if the pool
+  // has no other one that the device can reach.
+  BufferRef KeepPayload();
+  // The bytes of the first message are used up, so its slot serves again.
+  void GiveBack();
 
   // ---- sending ----
 
@@ -119,12 +122,14 @@ class QueuePair final : private CompletionWatch::Client {
   struct Sent {
     BufferRef payload;
     size_t stream_bytes = 0;  // in head and payload
+    bool is_own = false;      // NextPayload gave the payload out
   };
 
   QueuePair(const RdmaParts& parts, const DeviceChoice& at, const QueuePairOptions& options,
             std::function<void()> on_event);
   Status Prepare();
   Status MakePair();
+  BufferRef TakeReachable();
   bool PostSlot(uint32_t slot);
   void AddEmpty();
   void AddMessage(size_t stream_bytes, ConstByteSpan payload);
@@ -158,7 +163,7 @@ class QueuePair final : private CompletionWatch::Client {
 
   SendSlots send_slots_;
   std::vector<Sent> sent_;  // message n at n modulo its size
-  BufferRef next_payload_;
+  BufferRef next_payload_;  // null: the pool has no buffer that the device can reach
   std::unique_ptr<Posting> posting_;
   uint64_t added_ = 0;
   uint64_t confirmed_ = 0;

@@ -52,9 +52,9 @@ class QueuePairTest : public testing::Test {
     const QueuePair::Message message = from.front();
     ConstByteSpan head = from.HeadBytesOf(message);
     std::string text(reinterpret_cast<const char*>(head.data()), head.size());
-    text.append(reinterpret_cast<const char*>(from.PayloadOf(message).data()),
-                message.payload_bytes);
-    from.GiveBack(false);
+    ConstByteSpan payload = from.PayloadOf(message);
+    text.append(reinterpret_cast<const char*>(payload.data()), payload.size());
+    from.GiveBack();
     return text;
   }
 
@@ -95,8 +95,8 @@ TEST_F(QueuePairTest, ABufferOfThePoolLeavesWithoutACopyAndComesInOne) {
   A().Flush();
   ASSERT_TRUE(Until([&] { return B().HasMessage() && A().unconfirmed_bytes() == 0; }));
   EXPECT_EQ(hosts_[0].pool.bytes_in_use(), in_use - 32768) << "and gives it back";
-  BufferRef kept = B().PayloadOf(B().front());
-  B().GiveBack(true);
+  BufferRef kept = B().KeepPayload();
+  B().GiveBack();
   for (int i = 0; i < 100; ++i) {  // its slot has another buffer now
     AddText(A(), "", std::string(32768, 'x'));
     A().Flush();
@@ -108,6 +108,40 @@ TEST_F(QueuePairTest, ABufferOfThePoolLeavesWithoutACopyAndComesInOne) {
   EXPECT_EQ(kept.data()[0], std::byte{0x42});
   EXPECT_EQ(kept.data()[32767], std::byte{0x42});
   EXPECT_EQ(A().referred_messages(), 1u);
+}
+
+// A server at its limit goes on: it copies, and one payload at a time is enough.
+TEST_F(QueuePairTest, WithoutMoreMemoryForTheDeviceItGoesOn) {
+  Connect();
+  std::vector<BufferRef> taken[2];
+  for (int i : {0, 1}) {
+    do {
+      taken[i].push_back(hosts_[i].pool.Take(32768));
+    } while (pairs_[i]->CanRefer({taken[i].back().data(), 32768}));
+  }
+  std::vector<BufferRef> kept;
+  for (int round = 0; round < 50; ++round) {
+    ASSERT_TRUE(Until([&] { return A().CanSend(); }));
+    AddText(A(), "", std::string(32768, static_cast<char>('a' + round % 26)));
+    EXPECT_FALSE(A().CanSend()) << "the only payload is on its way";
+    A().Flush();
+    ASSERT_TRUE(Until([&] { return B().HasMessage(); }));
+    kept.push_back(B().KeepPayload());
+    B().GiveBack();
+    B().Flush();
+    EXPECT_EQ(kept.back().data()[32767], static_cast<std::byte>('a' + round % 26));
+  }
+  EXPECT_EQ(kept.front().data()[0], std::byte{'a'});
+  EXPECT_TRUE(A().status().ok() && B().status().ok());
+}
+
+// Pieces came over TCP before the first connection over RDMA was made.
+TEST_F(QueuePairTest, BuffersFromBeforeTheFirstDeviceAreNotInTheWay) {
+  for (RdmaHost& host : hosts_) {
+    BufferRef before = host.pool.Take(32768);
+    EXPECT_FALSE(host.memory.KeyOf(before.data(), 1, *host.device).has_value());
+  }
+  Connect();
 }
 
 TEST_F(QueuePairTest, MemoryOfOthersCannotBeReferredTo) {

@@ -92,7 +92,7 @@ size_t RdmaChannel::TakeSome(ByteSpan into) {
   ConstByteSpan from = pair_->HeadBytesOf(message);
   if (used_bytes_ >= from.size()) {
     size_t at = used_bytes_ - from.size();
-    from = ConstByteSpan(pair_->PayloadOf(message).data(), message.payload_bytes).subspan(at);
+    from = pair_->PayloadOf(message).subspan(at);
   } else {
     from = from.subspan(used_bytes_);
   }
@@ -100,17 +100,17 @@ size_t RdmaChannel::TakeSome(ByteSpan into) {
   std::memcpy(into.data(), from.data(), count);
   used_bytes_ += count;
   if (used_bytes_ == message.stream_bytes + message.payload_bytes) {
-    pair_->GiveBack(false);
+    pair_->GiveBack();
     used_bytes_ = 0;
   }
   return count;
 }
 
-// Polls once more at the end, for bytes that the other end sent before it ended.
+// Looks once more at the end, for bytes that the other end sent before it ended.
 int RdmaChannel::WhyNothing() {
   if (spoke_ || pair_->status().code() == StatusCode::kProtocol) return EPROTO;
   if (ended_) {
-    pair_->Poll();
+    pair_->Drain();
     return pair_->HasMessage() ? kThrough : kEndOfStream;
   }
   return pair_->status().ok() ? EAGAIN : EPROTO;

@@ -28,7 +28,10 @@ class RdmaChannelTest : public testing::Test {
     options.slot_bytes = slot_bytes;
     std::unique_ptr<QueuePair> made[2];
     for (int i : {0, 1}) {
-      made[i] = QueuePair::Make(hosts_[i].parts(), hosts_[i].at, options, [] {}).value();
+      auto on_event = [this, i] {
+        if (on_event_[i]) on_event_[i]();
+      };
+      made[i] = QueuePair::Make(hosts_[i].parts(), hosts_[i].at, options, on_event).value();
       pairs_[i] = made[i].get();
     }
     for (int i : {0, 1}) ASSERT_TRUE(made[i]->Connect(made[1 - i]->own_offer()).ok());
@@ -93,6 +96,7 @@ class RdmaChannelTest : public testing::Test {
   RdmaHost hosts_[2] = {RdmaHost(library_.verbs()), RdmaHost(library_.verbs())};
   int sockets_[2] = {-1, -1};
   QueuePair* pairs_[2] = {};
+  std::function<void()> on_event_[2];
   std::unique_ptr<RdmaChannel> channels_[2];
 };
 
@@ -163,6 +167,31 @@ TEST_F(RdmaChannelTest, WhatWasSentBeforeTheEndIsReadBeforeTheEnd) {
   EXPECT_EQ(passed.bytes, bytes.size());
   EXPECT_EQ(passed.stop, ByteChannel::kEndOfStream);
   EXPECT_EQ(B().Send(out).stop, EPIPE);
+}
+
+// The owner reads when it is told, and may drop the connection then.
+TEST_F(RdmaChannelTest, WhoIsToldMayReadAndLeaveAfterTheEnd) {
+  Open();
+  std::vector<std::byte> bytes(10000, std::byte{7});
+  std::vector<iovec> out = {{bytes.data(), bytes.size()}};
+  EXPECT_EQ(A().Send(out).bytes, bytes.size());
+  // The other end has the message, and has not looked yet.
+  ASSERT_TRUE(PollUntil(hosts_[0], hosts_[0], [&] { return A().unsent_bytes() == 0; }));
+  Leave(0);
+  B().Woken();
+  size_t got = 0;
+  int told = 0;
+  on_event_[1] = [&] {
+    ++told;
+    std::vector<std::byte> place(20000);
+    std::vector<iovec> in = {{place.data(), place.size()}};
+    auto passed = B().Receive(in);
+    got += passed.bytes;
+    if (passed.stop == ByteChannel::kEndOfStream) channels_[1].reset();
+  };
+  ASSERT_TRUE(Until([&] { return channels_[1] == nullptr; }));
+  EXPECT_EQ(got, bytes.size());
+  EXPECT_EQ(told, 1);
 }
 
 TEST_F(RdmaChannelTest, BytesOverTcpBreakTheRules) {

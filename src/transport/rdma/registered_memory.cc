@@ -71,6 +71,19 @@ bool RegisteredMemory::Register(Slab& slab, const Device& device) {
   return region != nullptr;
 }
 
+// Tries again what the system may have refused before. Returns whether all devices reach the slab.
+bool RegisteredMemory::RegisterWithAll(Slab& slab) noexcept {
+  bool reached = true;
+  try {
+    for (const Device* device : devices_) {
+      reached = (slab.regions.contains(device) || Register(slab, *device)) && reached;
+    }
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  return reached;
+}
+
 std::optional<uint32_t> RegisteredMemory::KeyOf(const std::byte* memory, size_t bytes,
                                                 const Device& device) const {
   const Slab* slab = SlabOf(memory);
@@ -112,7 +125,9 @@ std::byte* RegisteredMemory::Carve(size_t bytes) {
   if (size.returned.capacity() <= size.count) size.returned.reserve(2 * size.count + 1);
   Slab* with_room = nullptr;
   for (auto& [begin, slab] : slabs_) {
-    if (slab->bytes - slab->used >= bytes) with_room = slab.get();
+    if (slab->bytes - slab->used < bytes) continue;
+    with_room = slab.get();
+    if (RegisterWithAll(*slab)) break;
   }
   if (with_room == nullptr) with_room = AddSlab(RoundedUp(bytes, kSlabBytes));
   if (with_room == nullptr) return nullptr;
@@ -135,7 +150,7 @@ RegisteredMemory::Slab* RegisteredMemory::AddSlab(size_t bytes) {
   slab->bytes = bytes;
   slab_bytes_ += bytes;
   // A slab that cannot be registered serves all the same, until the pool gives it back.
-  for (const Device* device : devices_) Register(*slab, *device);
+  RegisterWithAll(*slab);
   Slab& added = *slab;
   slabs_[added.begin] = std::move(slab);
   return &added;
@@ -155,6 +170,8 @@ void RegisteredMemory::Free(std::byte* memory, size_t bytes) noexcept {
   if (slabs_.size() == 1) return;  // the last one stays, for what comes next
   End(*slab);
   slabs_.erase(slab->begin);
+  // The memory that this slab had locked may be what another one lacked.
+  for (auto& [begin, other] : slabs_) RegisterWithAll(*other);
 }
 
 void RegisteredMemory::End(Slab& slab) {

@@ -68,6 +68,7 @@ class RegisteredMemory final : public BufferSource {
   std::byte* Carve(size_t bytes);
   Slab* AddSlab(size_t bytes);
   bool Register(Slab& slab, const Device& device);
+  bool RegisterWithAll(Slab& slab) noexcept;
   void End(Slab& slab);
   Slab* SlabOf(const std::byte* memory) const;
 

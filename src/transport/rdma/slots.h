@@ -49,33 +49,28 @@ class SendSlots {
 class ReceiveSlots {
  public:
   explicit ReceiveSlots(uint32_t slots, uint32_t begin = 0)
-      : slots_(slots), received_(begin), returned_(begin) {}
+      : slots_(slots), received_(begin), returned_(begin), told_(begin) {}
 
-  // Notes that a message with this number has come. Returns false if no correct peer sends it now.
+  // Notes that a message with this number has come. Returns false if no correct peer sends it now:
+  // a peer has at most as many messages under way as there are slots that it knows of.
   [[nodiscard]] bool OnMessage(uint32_t number) {
-    if (number != received_ || received_ - returned_ >= slots_) return false;
+    if (number != received_ || received_ - told_ >= slots_) return false;
     ++received_;
     return true;
   }
   // Notes that the slot of a message serves again. REQUIRES: a message has come and was not given
   // back.
-  void GiveBack() {
-    ++returned_;
-    ++owed_;
-  }
+  void GiveBack() { ++returned_; }
   // Returns the number for the head of the next message, which tells all that was given back.
-  uint32_t Tell() {
-    owed_ = 0;
-    return returned_;
-  }
+  uint32_t Tell() { return told_ = returned_; }
   // Returns whether an empty message must tell it, if there is nothing else to send.
-  bool MustTell() const { return 2 * owed_ >= slots_; }
+  bool MustTell() const { return 2 * (returned_ - told_) >= slots_; }
 
  private:
   uint32_t slots_;
   uint32_t received_;
   uint32_t returned_;
-  uint32_t owed_ = 0;  // given back and not told
+  uint32_t told_;  // of those that were given back
 };
 
 }  // namespace byteps::transport

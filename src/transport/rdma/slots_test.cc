@@ -141,6 +141,10 @@ TEST(SlotsTest, WhatNoCorrectPeerSaysIsSeen) {
   EXPECT_FALSE(receive.OnMessage(0)) << "twice";
   EXPECT_TRUE(receive.OnMessage(1));
   EXPECT_FALSE(receive.OnMessage(2)) << "more than there are slots";
+  receive.GiveBack();
+  EXPECT_FALSE(receive.OnMessage(2)) << "it was not told that a slot serves again";
+  EXPECT_EQ(receive.Tell(), 1u);
+  EXPECT_TRUE(receive.OnMessage(2));
 }
 
 TEST(SlotsTest, TheNumbersWrap) {

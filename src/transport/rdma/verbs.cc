@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <string>
+#include <system_error>
 
 namespace byteps::transport {
 namespace {
@@ -54,6 +55,7 @@ void FindAll(Finder& finder, Verbs& verbs) {
   finder.Find(verbs.create_qp, "ibv_create_qp", kVersion);
   finder.Find(verbs.modify_qp, "ibv_modify_qp", kVersion);
   finder.Find(verbs.destroy_qp, "ibv_destroy_qp", kVersion);
+  finder.Find(verbs.fork_init, "ibv_fork_init", kVersion);
   finder.Find(verbs.wc_status_str, "ibv_wc_status_str", kVersion);
 }
 
@@ -70,10 +72,20 @@ Result<Verbs> LoadVerbs(const std::string& library) {
   Verbs verbs;
   Finder finder(loaded);
   FindAll(finder, verbs);
-  if (finder.missing().empty()) return verbs;
-  return Status(StatusCode::kUnavailable, library + " has no function " + finder.missing() +
-                                              ", which rdma-core has since version 34; install a "
-                                              "newer rdma-core");
+  if (!finder.missing().empty()) {
+    return Status(StatusCode::kUnavailable, library + " has no function " + finder.missing() +
+                                                ", which rdma-core has since version 34; install "
+                                                "a newer rdma-core");
+  }
+  // Newer kernels copy the pages of devices at a fork, and then there is nothing to do.
+  if (int error = verbs.fork_init(); error != 0) {
+    return Status(StatusCode::kUnavailable,
+                  library + " cannot keep its memory from forked children: " +
+                      std::generic_category().message(error) +
+                      "; another library has used it before: set IBV_FORK_SAFE=1, or use a kernel "
+                      "of version 5.12 or newer");
+  }
+  return verbs;
 }
 
 }  // namespace byteps::transport

@@ -25,6 +25,7 @@ inline constexpr const char* kVerbsLibrary = "libibverbs.so.1";
 // The calls that carry messages (ibv_post_send, ibv_post_recv, ibv_poll_cq, ibv_req_notify_cq) are
 // not here: they are inline functions over a table in the context.
 struct Verbs {
+  decltype(&::ibv_fork_init) fork_init = nullptr;
   decltype(&::ibv_get_device_list) get_device_list = nullptr;
   decltype(&::ibv_free_device_list) free_device_list = nullptr;
   decltype(&::ibv_get_device_name) get_device_name = nullptr;
@@ -54,8 +55,9 @@ struct Verbs {
 };
 
 // Loads `library`, a name or a path, and finds all functions in it. The library then stays loaded
-// until the process ends. kUnavailable: there is none, or it is too old; the text says what to
-// install.
+// until the process ends, and keeps its own memory from a fork's child, which would otherwise take
+// pages away from the devices. kUnavailable: there is none, it is too old, or it cannot keep its
+// memory; the text says what to do.
 Result<Verbs> LoadVerbs(const std::string& library = kVerbsLibrary);
 
 }  // namespace byteps::transport

@@ -29,6 +29,12 @@ def events_of(path) -> list[dict]:
     return json.loads(path.read_text())
 
 
+def test_a_file_that_cannot_be_written_is_named(tmp_path) -> None:
+    path = tmp_path / "no folder" / "t.json"
+    with pytest.raises(InvalidArgumentError, match=r"no folder/t.json cannot be written: No such"):
+        Timeline(path, 0)
+
+
 def test_the_file_is_whole_after_every_event(tmp_path) -> None:
     path = tmp_path / "t.json"
     timeline = Timeline(path, 2)

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Protocol
 
+from byteps.common.errors import InvalidArgumentError
 from byteps.common.request import Request
 from byteps.common.timeline.turns import Turns
 from byteps.common.types import DataType, Operation
@@ -98,13 +99,13 @@ class Timeline:
     """Writes a rank's operations; the file is valid JSON after every event."""
 
     def __init__(self, path: str | Path, rank: int = 0) -> None:
-        """Open the file, and forget what was in it."""
+        """Open the file, and forget what was in it. InvalidArgumentError if it cannot be opened."""
         self._turns = Turns()
         self._begun_ns = time.monotonic_ns()
         self._rank = rank
         self._rows: dict[str, int] = {}
         self._open: dict[int, tuple[int, Request, int]] = {}
-        self._file: IO[bytes] | None = Path(path).open("wb", buffering=0)  # noqa: SIM115
+        self._file: IO[bytes] | None = _opened(Path(path))
         self._file.write(_BEGIN)
         epoch_us = time.time_ns() // 1000
         self._write([{"name": "process_name", "ph": "M", "pid": 0, "args": {
@@ -242,6 +243,16 @@ class Timeline:
             "stop_timeline, or name a file on a disk that has room.",
             *(name, self._rank, why),
         )
+
+
+def _opened(path: Path) -> IO[bytes]:
+    try:
+        return path.open("wb", buffering=0)
+    except OSError as error:
+        raise InvalidArgumentError(
+            f"the timeline {path} cannot be written: {error.strerror}. Name a file in a folder "
+            "that is there, on this machine, and that this user may write."
+        ) from None
 
 
 class Trace:

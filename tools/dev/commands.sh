@@ -29,8 +29,8 @@ command_help() {
   spec [--large] [--only NAME] [--jobs N]   the models in spec/, with their mutants; --large: hours
   fuzz [--seconds N] [TARGET...]   each fuzz target for 60 s, or N
   bench NAME [ARGUMENT...]   core doctor growth kills lab local_step long_paths seeing seeing_times
-                    stalls strangers torch window; results in bench-out/ or on the screen. bench
-                    plot draws those that are kept, for docs/performance.md
+                    stalls strangers torch torch_doors window; results in bench-out/ or on the
+                    screen. bench plot draws those that are kept, for docs/performance.md
   asan, tsan        one sanitizer lane
   fresh COMMAND     COMMAND in a bare Debian 12 made for it (needs root); tests what is committed
   docs              the site of all pages, with checked links, in build/site
@@ -164,16 +164,19 @@ command_bench() {
   local name=${1:-}
   case "$name" in
     core | doctor | growth | kills | lab | local_step | long_paths | seeing | seeing_times) shift ;;
-    plot | stalls | strangers | torch | window) shift ;;
+    plot | stalls | strangers | torch | torch_doors | window) shift ;;
     *)
       die "bench: name one of: core doctor growth kills lab local_step long_paths plot seeing" \
-        "seeing_times stalls strangers torch window"
+        "seeing_times stalls strangers torch torch_doors window"
       ;;
   esac
   ensure_all 4
   if [[ $name == plot ]]; then exec "$VENV/bin/python" bench/plot.py "$@"; fi
   ensure_wheel
   if [[ $name == torch ]]; then exec "$VENV/bin/python" bench/torch_step.py "$@"; fi
+  if [[ $name == torch_doors ]]; then
+    ensure_integrations && exec "$VENV-integrations/bin/python" bench/torch_doors.py "$@"
+  fi
   build gcc "building the benchmarks" all
   exec "$VENV/bin/python" "bench/$name.py" "$@"
 }

@@ -27,6 +27,8 @@ _PROGRESS_IN_PLACE_S = 0.1
 # A line that has no end after this time may be a question.
 _QUESTION_S = 0.1
 _CLEAR_LINE = b"\r\x1b[K"
+# Bars below each other go up between their lines. Here other lines may stand there.
+_UPWARDS = re.compile(rb"\x1b\[\d*A")
 _READ_BYTES = 1 << 16
 _COLOURS = (36, 32, 33, 35, 34, 31)
 _COLOUR = re.compile(rb"\x1b\[\d+m")
@@ -306,6 +308,7 @@ class LineForwarder(Forwarder):
         return [shown]
 
     def _write(self, lines: list[bytes]) -> None:
+        lines = [kept for line in lines if (kept := _UPWARDS.sub(b"", line)) or not line]
         if self._watch is not None:
             for line in lines:
                 self._watch(line)
@@ -320,6 +323,7 @@ class LineForwarder(Forwarder):
             self._begun = b""
 
     def _write_in_place(self, progress: bytes) -> None:
+        progress = _UPWARDS.sub(b"", progress)
         if self._relays and not self.is_muted:
             self.target.put_lines(self._prefix + progress + b"\r")
         elif not self.is_muted:

@@ -62,6 +62,14 @@ def test_carriage_returns_end_lines_and_pairs_count_once() -> None:
     assert forwarded(b"10%\r20%\r", b"\nnext\r\n", b"30%\r") == b"> 10%\n> 20%\n> next\n> 30%\n"
 
 
+def test_bars_below_each_other_leave_no_codes_of_a_terminal() -> None:
+    bars = b"outer 1%\n\rinner 5%\x1b[A\router 2%\n\rinner 9%\x1b[A\n"
+    shown = forwarded(bars, b"\n", b"\x1b[2A\n", b"end\n")
+    assert b"\x1b" not in shown
+    assert shown.startswith(b"> outer 1%\n")
+    assert shown.endswith(b"> inner 9%\n> \n> end\n")
+
+
 def test_of_a_progress_bar_one_line_in_a_second_is_written_and_the_last() -> None:
     bar = [f"{i}%\r".encode() for i in range(100)]
     assert forwarded(b"begin\n", *bar, b"\n", b"end\n") == b"> begin\n> 0%\n> 99%\n> end\n"

@@ -65,7 +65,10 @@ def set_numa(numa: OnOff | None) -> None:
 
 
 Command = Annotated[
-    list[str], typer.Argument(help="The program of a worker and its arguments.", metavar="COMMAND")
+    list[str],
+    typer.Argument(
+        help="The program of a worker and its arguments.", metavar="COMMAND [ARGUMENT]..."
+    ),
 ]
 NumProc = Annotated[
     int | None,

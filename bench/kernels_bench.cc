@@ -12,6 +12,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -25,11 +26,15 @@ constexpr size_t kKilobyte = 1024;
 constexpr size_t kMegabyte = 1024 * kKilobyte;
 constexpr size_t kLine = 64;
 constexpr size_t kWays = 4;
+// The numbers of inputs whose trees differ in what they cost, and the most of them. Only buffers
+// that stay in a cache are so many.
+constexpr size_t kManyWays[] = {3, 6, 8, 12, 16, 32, 64};
+constexpr size_t kWaysMax = 64;
 
 struct Buffers {
   size_t bytes;
   std::vector<std::vector<std::byte>> storage;
-  std::byte* at[kWays];
+  std::vector<std::byte*> at;
 };
 
 // One row of the table: a kernel at a size, beside a reference that counts `reference_bytes`.
@@ -50,15 +55,15 @@ struct Row {
   double target;
 };
 
-Buffers MakeBuffers(size_t bytes) {
+Buffers MakeBuffers(size_t bytes, size_t ways) {
   Buffers buffers{bytes, {}, {}};
-  for (size_t way = 0; way < kWays; ++way) {
+  for (size_t way = 0; way < ways; ++way) {
     // Begins on a cache line, like buffers of a pool, but not all at the same place in a page.
-    const size_t skip = way * 5 * kLine;
+    const size_t skip = way % 13 * 5 * kLine;
     buffers.storage.emplace_back(bytes + skip + kLine);
     std::byte* data = buffers.storage.back().data();
     data += kLine - reinterpret_cast<uintptr_t>(data) % kLine;
-    buffers.at[way] = data + skip;
+    buffers.at.push_back(data + skip);
   }
   return buffers;
 }
@@ -77,9 +82,11 @@ double Median(std::vector<double> values) {
 
 std::function<void()> SumOf(const Buffers& buffers, DataType type, size_t ways,
                             Combine how = Combine::kSum) {
-  std::vector<const std::byte*> inputs(buffers.at, buffers.at + ways);
-  return [how, type, inputs, out = buffers.at[0], count = buffers.bytes / SizeOf(type)] {
-    kernels::Combine(how, type, out, inputs, count);
+  std::vector<const std::byte*> inputs(buffers.at.begin(), buffers.at.begin() + ways);
+  std::vector<uint32_t> places(ways);
+  std::iota(places.begin(), places.end(), 0U);
+  return [how, type, inputs, places, out = buffers.at[0], count = buffers.bytes / SizeOf(type)] {
+    kernels::Combine(how, type, out, inputs, kernels::SumTree(places), count);
   };
 }
 
@@ -88,7 +95,8 @@ std::function<void()> RepeatedSumOf(const Buffers& buffers, DataType type, size_
   return [type, ways, &buffers, count = buffers.bytes / SizeOf(type)] {
     for (size_t way = 1; way < ways; ++way) {
       const std::byte* inputs[] = {buffers.at[0], buffers.at[way]};
-      kernels::Combine(Combine::kSum, type, buffers.at[0], inputs, count);
+      const uint32_t places[] = {0, 1};
+      kernels::Combine(Combine::kSum, type, buffers.at[0], inputs, kernels::SumTree(places), count);
     }
   };
 }
@@ -112,6 +120,13 @@ std::vector<Case> CasesOf(const Buffers& buffers, bool in_cache) {
     cases.push_back(
         {std::string("sum ") + NameOf(type), "memcpy", bytes, SumOf(buffers, type, 2), 0});
   }
+  for (DataType type : {DataType::kFloat32, DataType::kBfloat16}) {
+    for (size_t ways : kManyWays) {
+      if (ways > buffers.at.size()) continue;
+      cases.push_back({std::string("sum ") + NameOf(type) + ", " + std::to_string(ways) + " inputs",
+                       "memcpy", ways * bytes, SumOf(buffers, type, ways), 0});
+    }
+  }
   cases.push_back(
       {"max float32", "memcpy", bytes, SumOf(buffers, DataType::kFloat32, 2, Combine::kMax), 0});
   cases.push_back({"product float32", "memcpy", bytes,
@@ -121,7 +136,7 @@ std::vector<Case> CasesOf(const Buffers& buffers, bool in_cache) {
 
 std::vector<Row> Measure(size_t bytes, int rounds) {
   const bool in_cache = bytes <= kMegabyte;
-  const Buffers buffers = MakeBuffers(bytes);
+  const Buffers buffers = MakeBuffers(bytes, in_cache ? kWaysMax : kWays);
   const std::vector<Case> cases = CasesOf(buffers, in_cache);
   const size_t repeats = std::max<size_t>(1, 16 * kMegabyte / bytes);
   std::vector<std::vector<double>> seconds(cases.size());

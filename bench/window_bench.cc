@@ -206,14 +206,16 @@ class Rank {
 
   void Pass() {
     std::vector<const std::byte*> inputs;
+    std::vector<uint32_t> places;
     size_t begin = mine_.size() * rank_ / settings_.ranks;
     size_t end = mine_.size() * (rank_ + 1) / settings_.ranks;
     for (uint32_t r = 0; r < settings_.ranks; ++r) {
       inputs.push_back(memory_.inputs.bytes().data() + r * settings_.bytes + begin * sizeof(float));
+      places.push_back(r);
     }
     std::byte* result = memory_.result.bytes().data();
     kernels::Combine(Combine::kSum, DataType::kFloat32, result + begin * sizeof(float), inputs,
-                     end - begin);
+                     kernels::SumTree(places), end - begin);
     Together();
   }
 

@@ -78,6 +78,10 @@ std::vector<std::byte> ExpectedOf(const Script& script, uint64_t seed, uint32_t 
   }
   std::vector<const std::byte*> pointers;
   for (const auto& input : inputs) pointers.push_back(input.data());
+  // A worker pushes one contribution, at the place of its first rank.
+  std::vector<uint32_t> places;
+  for (uint32_t w : ranks) places.push_back(processes.CarrierOf(w));
+  const kernels::SumTree tree(places);
   const bool scatter = spec.op == wire::Op::kReducescatter;
   const wire::Op op = scatter ? spec.combine : spec.op;
   Combine how = op == wire::Op::kMin       ? Combine::kMin
@@ -86,9 +90,9 @@ std::vector<std::byte> ExpectedOf(const Script& script, uint64_t seed, uint32_t 
                                            : Combine::kSum;
   protocol::KernelArithmetic arithmetic;
   if (op == wire::Op::kAverage) {
-    arithmetic.Average(spec.dtype, out.data(), pointers, out.size(), all_ranks);
-  } else if (workers > 1) {
-    arithmetic.Combine(how, spec.dtype, out.data(), pointers, out.size());
+    arithmetic.Average(spec.dtype, out.data(), pointers, tree, out.size(), all_ranks);
+  } else {
+    arithmetic.Combine(how, spec.dtype, out.data(), pointers, tree, out.size());
   }
   if (!scatter || out.empty()) return out;
   auto rows = static_cast<uint64_t>(spec.shape[0]);

@@ -21,6 +21,7 @@ Entry Of(const char* name, MembershipMistake mistake) { return {name, {.membersh
 std::vector<Entry> Plain() {
   return {Of("none", ShardMistake::kNone),
           Of("order-of-arrival", ShardMistake::kCombineInOrderOfArrival),
+          Of("left-to-right", ShardMistake::kCombineFromLeftToRight),
           Of("leave-one-out", ShardMistake::kLeaveOneOut),
           Of("answer-early", ShardMistake::kAnswerBeforeTheLast),
           Of("answer-twice", ShardMistake::kAnswerTwice),

@@ -48,9 +48,10 @@ TEST_P(MistakeTest, IsCaught) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, MistakeTest,
-    testing::Values(ShardMistake::kCombineInOrderOfArrival, ShardMistake::kLeaveOneOut,
-                    ShardMistake::kAnswerBeforeTheLast, ShardMistake::kAnswerTwice,
-                    ShardMistake::kForgetToAnswerOne, ShardMistake::kNeverAsk));
+    testing::Values(ShardMistake::kCombineInOrderOfArrival, ShardMistake::kCombineFromLeftToRight,
+                    ShardMistake::kLeaveOneOut, ShardMistake::kAnswerBeforeTheLast,
+                    ShardMistake::kAnswerTwice, ShardMistake::kForgetToAnswerOne,
+                    ShardMistake::kNeverAsk));
 
 TEST(FaultTest, SeedsPassTheOracle) {
   uint64_t rounds = 0;

@@ -12,9 +12,10 @@ namespace {
 
 // Checks Average out of place, and in place of the last input.
 void CheckAverage(DataType type, const std::vector<Bytes>& inputs, uint32_t divisor,
-                  size_t misalignment) {
+                  size_t misalignment, const Places& places) {
   const size_t count = inputs[0].size() / SizeOf(type);
-  const Bytes expected = reference::Average(type, inputs, count, divisor);
+  const SumTree tree(places);
+  const Bytes expected = reference::Average(type, inputs, places, count, divisor);
   ForEachTarget([&] {
     std::vector<Placed> placed;
     std::vector<const std::byte*> pointers;
@@ -22,11 +23,16 @@ void CheckAverage(DataType type, const std::vector<Bytes>& inputs, uint32_t divi
     for (Placed& input : placed) pointers.push_back(input.data());
     Placed separate(Bytes(expected.size()), misalignment);
     for (Placed* out : {&separate, &placed.back()}) {
-      Average(type, out->data(), pointers, count, divisor);
+      Average(type, out->data(), pointers, tree, count, divisor);
       ExpectSame(type, out->contents(), expected, "divided by " + std::to_string(divisor));
       EXPECT_TRUE(out->GuardsAreIntact());
     }
   });
+}
+
+void CheckAverage(DataType type, const std::vector<Bytes>& inputs, uint32_t divisor,
+                  size_t misalignment) {
+  CheckAverage(type, inputs, divisor, misalignment, RowOf(inputs.size()));
 }
 
 std::vector<Bytes> RandomInputs(DataType type, size_t count, size_t ways, std::mt19937_64& random) {
@@ -58,6 +64,21 @@ TEST(AverageTest, AnyDivisorAndAnyNumberOfInputs) {
   }
 }
 
+TEST(AverageTest, AnyRowAndAnyPlaces) {
+  std::mt19937_64 random(3);
+  for (DataType type : kAllTypes) {
+    for (uint32_t ways = 1; ways <= 17; ++ways) {
+      CheckAverage(type, RandomInputs(type, 203, ways, random), ways, ways);
+      Places places;
+      while (places.size() < ways) {
+        const uint32_t last = places.empty() ? 0 : places.back();
+        places.push_back(last + 1 + static_cast<uint32_t>(random() % 5));
+      }
+      CheckAverage(type, RandomInputs(type, 203, ways, random), ways + 1, 7, places);
+    }
+  }
+}
+
 TEST(AverageTest, EveryHalf) {
   constexpr size_t kAll = 1 << 16;
   Bytes every(kAll * 2);
@@ -79,7 +100,7 @@ std::vector<T> AverageOf(DataType type, std::vector<std::vector<T>> inputs, uint
     pointers.push_back(reinterpret_cast<const std::byte*>(input.data()));
   }
   auto* out = reinterpret_cast<std::byte*>(inputs[0].data());
-  Average(type, out, pointers, inputs[0].size(), divisor);
+  Average(type, out, pointers, SumTree(RowOf(inputs.size())), inputs[0].size(), divisor);
   return inputs[0];
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,12 @@ struct Shape {
   size_t misalignment;      // of the output; each input has another one
   size_t alias = kNoAlias;  // the input that is also the output
   unsigned special_every = 6;
+  Places places = {};  // none: a row
 };
+
+Places PlacesOf(const Shape& shape) {
+  return shape.places.empty() ? RowOf(shape.ways) : shape.places;
+}
 
 std::vector<Bytes> RandomInputs(DataType type, const Shape& shape, std::mt19937_64& random) {
   std::vector<Bytes> inputs;
@@ -29,11 +35,20 @@ std::vector<Bytes> RandomInputs(DataType type, const Shape& shape, std::mt19937_
   return inputs;
 }
 
+// Returns so many places below `end`, in ascending order.
+Places RandomPlaces(size_t count, uint32_t end, std::mt19937_64& random) {
+  std::set<uint32_t> places;
+  while (places.size() < count) places.insert(static_cast<uint32_t>(random() % end));
+  return Places(places.begin(), places.end());
+}
+
 std::string Describe(byteps::Combine how, const Shape& shape) {
   std::string text = "combination " + std::to_string(static_cast<int>(how)) + " of " +
                      std::to_string(shape.count) + " elements, " + std::to_string(shape.ways) +
                      " ways, misaligned by " + std::to_string(shape.misalignment);
   if (shape.alias != kNoAlias) text += ", in place of input " + std::to_string(shape.alias);
+  if (!shape.places.empty()) text += ", at places";
+  for (uint32_t place : shape.places) text += " " + std::to_string(place);
   return text;
 }
 
@@ -48,7 +63,7 @@ void CheckOne(byteps::Combine how, DataType type, const std::vector<Bytes>& inpu
   for (Placed& input : placed) pointers.push_back(input.data());
   Placed separate(Bytes(expected.size()), shape.misalignment);
   Placed& out = shape.alias == kNoAlias ? separate : placed[shape.alias];
-  Combine(how, type, out.data(), pointers, shape.count);
+  Combine(how, type, out.data(), pointers, SumTree(PlacesOf(shape)), shape.count);
   ExpectSame(type, out.contents(), expected, Describe(how, shape));
   EXPECT_TRUE(out.GuardsAreIntact()) << Describe(how, shape);
   for (size_t way = 0; way < inputs.size(); ++way) {
@@ -63,7 +78,7 @@ void CheckAll(const Shape& shape, uint64_t seed) {
   for (DataType type : kAllTypes) {
     const std::vector<Bytes> inputs = RandomInputs(type, shape, random);
     for (byteps::Combine how : kAllHows) {
-      const Bytes expected = reference::Combine(how, type, inputs, shape.count);
+      const Bytes expected = reference::Combine(how, type, inputs, PlacesOf(shape), shape.count);
       ForEachTarget([&] { CheckOne(how, type, inputs, shape, expected); });
     }
   }
@@ -85,7 +100,7 @@ TEST(CombineTest, EveryLengthUpToFourVectorsAndMore) {
       const Shape shape{count, 1 + count % 4, count};
       const std::vector<Bytes> inputs = RandomInputs(type, shape, random);
       for (byteps::Combine how : kAllHows) {
-        const Bytes expected = reference::Combine(how, type, inputs, count);
+        const Bytes expected = reference::Combine(how, type, inputs, PlacesOf(shape), count);
         ForEachTarget([&] { CheckOne(how, type, inputs, shape, expected); });
       }
     }
@@ -100,6 +115,33 @@ TEST(CombineTest, EveryMisalignment) {
 
 TEST(CombineTest, OneToSeventeenInputs) {
   for (size_t ways = 1; ways <= 17; ++ways) CheckAll({301, ways, 5}, ways);
+}
+
+TEST(CombineTest, InputsAtAnyPlaces) {
+  std::mt19937_64 random(8);
+  for (uint32_t end : {8U, 16U, 64U, 300U, 1U << 16, UINT32_MAX}) {
+    for (size_t ways : {2, 3, 4, 5, 7, 8, 13}) {
+      if (ways > end) continue;
+      Shape shape{.count = 131, .ways = ways, .misalignment = ways, .alias = random() % ways};
+      shape.places = RandomPlaces(ways, end, random);
+      CheckAll(shape, end + ways);
+    }
+  }
+  for (size_t ways : {33, 64, 65, 299}) {
+    Shape shape{.count = 40, .ways = ways, .misalignment = 1, .places = {}};
+    shape.places = RandomPlaces(ways, 300, random);
+    CheckAll(shape, ways);
+  }
+}
+
+// Each next place is behind a larger block: so many results wait that no places make more wait.
+TEST(CombineTest, TheDeepestTree) {
+  Shape shape{.count = 67, .ways = 0, .misalignment = 3, .places = {0}};
+  for (uint32_t height = 32; height-- > 0;) {
+    shape.places.push_back(shape.places.back() + (uint32_t{1} << height));
+  }
+  shape.ways = shape.places.size();
+  CheckAll(shape, 10);
 }
 
 TEST(CombineTest, InPlaceOfAnyInput) {
@@ -134,7 +176,7 @@ TEST(CombineTest, EveryHalfWithInterestingPartners) {
       }
       const std::vector<Bytes> inputs = {every, same};
       for (byteps::Combine how : kAllHows) {
-        const Bytes expected = reference::Combine(how, type, inputs, kAll);
+        const Bytes expected = reference::Combine(how, type, inputs, RowOf(2), kAll);
         ForEachTarget([&] { CheckOne(how, type, inputs, {kAll, 2, 0}, expected); });
       }
     }
@@ -151,19 +193,37 @@ std::vector<T> CombineValues(byteps::Combine how, DataType type,
     pointers.push_back(reinterpret_cast<const std::byte*>(input.data()));
   }
   std::vector<T> out(inputs[0].size());
-  Combine(how, type, reinterpret_cast<std::byte*>(out.data()), pointers, out.size());
+  const SumTree tree(RowOf(inputs.size()));
+  Combine(how, type, reinterpret_cast<std::byte*>(out.data()), pointers, tree, out.size());
   return out;
 }
 
 uint32_t BitsOf(float value) { return std::bit_cast<uint32_t>(value); }
 
-TEST(CombineTest, SumsFromLeftToRight) {
+TEST(CombineTest, SumsPairsBeforePairsOfPairs) {
   ForEachTarget([] {
     const auto sum = [](const std::vector<std::vector<float>>& inputs) {
       return CombineValues<float>(byteps::Combine::kSum, DataType::kFloat32, inputs)[0];
     };
     EXPECT_EQ(sum({{1e8f}, {-1e8f}, {1.0f}}), 1.0f);
     EXPECT_EQ(sum({{1.0f}, {1e8f}, {-1e8f}}), 0.0f);
+    // From left to right it would be 1.
+    EXPECT_EQ(sum({{1e8f}, {-1e8f}, {1.0f}, {1e8f}, {-1e8f}}), 0.0f);
+    EXPECT_EQ(sum({{1e8f}, {-1e8f}, {1e8f}, {-1e8f}, {1.0f}}), 1.0f);
+  });
+}
+
+// A missing input is skipped: adding a zero for it would make -0.0 a +0.0.
+TEST(CombineTest, MinusZerosAtAnyPlacesStay) {
+  ForEachTarget([] {
+    for (const Places& places : {Places{0, 2, 5}, Places{1, 6, 7}, Places{3, 4, 9}}) {
+      const float zero = -0.0f;
+      const std::vector<const std::byte*> inputs(3, reinterpret_cast<const std::byte*>(&zero));
+      float sum = 1;
+      Combine(byteps::Combine::kSum, DataType::kFloat32, reinterpret_cast<std::byte*>(&sum), inputs,
+              SumTree(places), 1);
+      EXPECT_EQ(BitsOf(sum), BitsOf(-0.0f));
+    }
   });
 }
 

@@ -15,33 +15,34 @@
 #include <span>
 
 #include "src/base/types.h"
+#include "src/kernels/sum_tree.h"
 
 namespace byteps::kernels {
 
-// out[i] = inputs[0][i] op inputs[1][i] op ..., in one pass, always left to right: the bits depend
-// on the values and their order only. With one input the result is that input (NaN and bool
+// out[i] = inputs[0][i] op inputs[1][i] op ..., in one pass, in the order of the tree: the bits
+// depend on the values and their places only. With one input the result is that input (NaN and bool
 // normalised).
 //
-//   float32, float64   sum and product: IEEE 754, one rounding per step
-//   float16, bfloat16  accumulated in float32 over all inputs, rounded once, to nearest even
+//   float32, float64   sum and product: IEEE 754, one rounding per node
+//   float16, bfloat16  nodes in float32, rounded once at the end, to nearest even
 //   floats             min and max: a NaN in any input gives NaN; -0.0 is less than +0.0
 //   integers           sum and product wrap modulo 2^bits
 //   bool               any nonzero byte is true; sum and max are "or", product and min are "and";
 //                      results are 0 or 1
 //
 // `out` may be the same memory as any of the inputs, exactly; otherwise it overlaps none of them.
-// REQUIRES: inputs is not empty; each input and `out` has `count` elements; `how` is not kOverlay,
-// kAverage or kLast.
+// REQUIRES: inputs is not empty; `tree` has as many; each input and `out` has `count` elements;
+// `how` is not kOverlay, kAverage or kLast.
 void Combine(byteps::Combine how, DataType type, std::byte* out,
-             std::span<const std::byte* const> inputs, size_t count);
+             std::span<const std::byte* const> inputs, const SumTree& tree, size_t count);
 
 // out[i] = (inputs[0][i] + inputs[1][i] + ...) / divisor, in one pass: floats as the sum of
 // Combine, then true division (float16 and bfloat16 in float32, rounded once at the end; outside
 // float64 the divisor is exact up to 2^24). Integers are the exact quotient, rounded toward minus
 // infinity: the sum does not wrap on the way. bool is "or". Memory as for Combine.
-// REQUIRES: inputs is not empty; divisor is at least the number of inputs.
-void Average(DataType type, std::byte* out, std::span<const std::byte* const> inputs, size_t count,
-             uint32_t divisor);
+// REQUIRES: inputs is not empty; `tree` has as many; divisor is at least their number.
+void Average(DataType type, std::byte* out, std::span<const std::byte* const> inputs,
+             const SumTree& tree, size_t count, uint32_t divisor);
 
 // data[i] *= factor. float64 multiplies in float64; the other floats in float32, with the factor
 // rounded to float32, rounded once. Integers multiply in float64, truncate toward zero and

@@ -18,7 +18,9 @@
 namespace byteps::kernels {
 
 using reference::Bytes;
+using reference::Places;
 using reference::ReadAt;
+using reference::RowOf;
 using reference::WriteAt;
 
 inline constexpr DataType kAllTypes[] = {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <type_traits>
 #include <vector>
 
@@ -132,42 +133,72 @@ T CombineTwo(byteps::Combine how, T a, T b) {
   }
 }
 
+using Places = std::vector<uint32_t>;
+
+// Returns the places 0, 1, 2 and so on.
+inline Places RowOf(size_t count) {
+  Places places(count);
+  std::iota(places.begin(), places.end(), 0U);
+  return places;
+}
+
+// Returns the node of this height above the places from `begin` to `end`.
+template <class T>
+T Node(byteps::Combine how, const Places& places, const std::vector<T>& values, size_t begin,
+       size_t end, int height) {
+  if (end - begin == 1) return values[begin];
+  size_t middle = begin;
+  while (middle < end && (places[middle] >> (height - 1) & 1) == 0) ++middle;
+  if (middle == begin || middle == end) {
+    return Node(how, places, values, begin, end, height - 1);
+  }
+  return CombineTwo(how, Node(how, places, values, begin, middle, height - 1),
+                    Node(how, places, values, middle, end, height - 1));
+}
+
+// Calls `store(i, value)` with the root of the tree of each element i.
+template <class Codec, class Store>
+void ForEachRoot(byteps::Combine how, const std::vector<Bytes>& inputs, const Places& places,
+                 size_t count, Store store) {
+  for (size_t i = 0; i < count; ++i) {
+    std::vector<typename Codec::Computed> values;
+    for (const Bytes& input : inputs) {
+      values.push_back(Codec::Decode(ReadAt<typename Codec::Stored>(input.data(), i)));
+    }
+    store(i, Node(how, places, values, 0, values.size(), 32));
+  }
+}
+
 inline Bytes Combine(byteps::Combine how, DataType type, const std::vector<Bytes>& inputs,
-                     size_t count) {
+                     const Places& places, size_t count) {
   Bytes out(count * SizeOf(type));
   WithCodec(type, [&](auto codec) {
     using Codec = decltype(codec);
-    using Stored = typename Codec::Stored;
-    for (size_t i = 0; i < count; ++i) {
-      typename Codec::Computed value = Codec::Decode(ReadAt<Stored>(inputs[0].data(), i));
-      for (size_t input = 1; input < inputs.size(); ++input) {
-        value = CombineTwo(how, value, Codec::Decode(ReadAt<Stored>(inputs[input].data(), i)));
-      }
-      WriteAt<Stored>(out.data(), i, Codec::Encode(value));
-    }
+    ForEachRoot<Codec>(how, inputs, places, count, [&](size_t i, auto value) {
+      WriteAt<typename Codec::Stored>(out.data(), i, Codec::Encode(value));
+    });
   });
   return out;
 }
 
 // Averages integers by their exact sum and quotient, floats by one division of the sum.
-inline Bytes Average(DataType type, const std::vector<Bytes>& inputs, size_t count,
-                     uint32_t divisor) {
-  if (type == DataType::kBool) return Combine(byteps::Combine::kSum, type, inputs, count);
+inline Bytes Average(DataType type, const std::vector<Bytes>& inputs, const Places& places,
+                     size_t count, uint32_t divisor) {
+  const auto sum = byteps::Combine::kSum;
+  if (type == DataType::kBool) return Combine(sum, type, inputs, places, count);
   Bytes out(count * SizeOf(type));
   WithCodec(type, [&](auto codec) {
     using Codec = decltype(codec);
     using Stored = typename Codec::Stored;
     using Computed = typename Codec::Computed;
-    // The sum begins with the first input, because an initial plus zero would change a minus zero.
-    for (size_t i = 0; i < count; ++i) {
-      if constexpr (std::is_floating_point_v<Computed>) {
-        Computed sum = Codec::Decode(ReadAt<Stored>(inputs[0].data(), i));
-        for (size_t input = 1; input < inputs.size(); ++input) {
-          sum += Codec::Decode(ReadAt<Stored>(inputs[input].data(), i));
-        }
-        WriteAt<Stored>(out.data(), i, Codec::Encode(sum / static_cast<Computed>(divisor)));
-      } else {
-        // The quotients and the remainders add up on their own, and never leave 64 bits.
+    if constexpr (std::is_floating_point_v<Computed>) {
+      ForEachRoot<Codec>(sum, inputs, places, count, [&](size_t i, Computed value) {
+        const Computed average = value / static_cast<Computed>(divisor);
+        WriteAt<Stored>(out.data(), i, Codec::Encode(average));
+      });
+    } else {
+      // The quotients and the remainders add up on their own, and never leave 64 bits.
+      for (size_t i = 0; i < count; ++i) {
         int64_t whole = 0;
         int64_t rest = 0;
         for (const Bytes& input : inputs) {

@@ -2,14 +2,21 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <utility>
+#include <vector>
 
 #include "src/base/check.h"
 
 namespace byteps::local {
 
 Reducer::Reducer(Window& window, const WindowShape& shape, uint32_t rank)
-    : window_(window), shape_(shape), rank_(rank) {}
+    : window_(window), shape_(shape), rank_(rank) {
+  if (rank != 0) return;
+  std::vector<uint32_t> places(shape.ranks);
+  std::iota(places.begin(), places.end(), 0U);
+  window.SetPlaces(places);
+}
 
 Status Reducer::Run(const Reduction& what, Time deadline) {
   BYTEPS_CHECK(what.input.size() == what.output.size());

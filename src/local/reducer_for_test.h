@@ -28,7 +28,7 @@ class Reducer {
   // Local rank 0 is the carrier. Borrows the window.
   Reducer(Window& window, const WindowShape& shape, uint32_t rank);
 
-  // Combines the inputs of the ranks, in the order of ranks. Blocks until the result is in
+  // Combines the inputs of the ranks, in the tree over their ranks. Blocks until the result is in
   // `what.output`. REQUIRES: the carrier is one of the ranks.
   //
   // Errors: kPeerLost: a process has ended. kDeadlineExceeded, on all ranks: a rank did not go on.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <random>
 #include <thread>
 #include <vector>
@@ -70,17 +71,20 @@ Bytes InputOf(const Case& one, uint32_t rank) {
   return RandomBytesOf(one.elements * SizeOf(one.type), rank + 1000 * one.elements);
 }
 
-// Combines the inputs in rank order, in one call.
+// Combines the inputs in the tree of ranks, in one call.
 Bytes Expected(const Case& one, uint32_t ranks) {
   std::vector<Bytes> inputs;
   std::vector<const std::byte*> pointers;
   for (uint32_t rank = 0; rank < ranks; ++rank) inputs.push_back(InputOf(one, rank));
   for (const Bytes& input : inputs) pointers.push_back(input.data());
+  std::vector<uint32_t> places(ranks);
+  std::iota(places.begin(), places.end(), 0U);
+  const kernels::SumTree tree(places);
   Bytes out(one.elements * SizeOf(one.type));
   if (one.how == Combine::kAverage) {
-    kernels::Average(one.type, out.data(), pointers, one.elements, ranks);
+    kernels::Average(one.type, out.data(), pointers, tree, one.elements, ranks);
   } else {
-    kernels::Combine(one.how, one.type, out.data(), pointers, one.elements);
+    kernels::Combine(one.how, one.type, out.data(), pointers, tree, one.elements);
   }
   return out;
 }

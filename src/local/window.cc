@@ -51,11 +51,11 @@ std::string Names(RankSet ranks) {
 }  // namespace
 
 void CombineParts(const BlockUse& use, std::byte* out, std::span<const std::byte* const> parts,
-                  size_t elements) {
+                  const kernels::SumTree& tree, size_t elements) {
   if (use.how == Combine::kAverage) {
-    kernels::Average(use.type, out, parts, elements, use.divisor);
+    kernels::Average(use.type, out, parts, tree, elements, use.divisor);
   } else {
-    kernels::Combine(use.how, use.type, out, parts, elements);
+    kernels::Combine(use.how, use.type, out, parts, tree, elements);
   }
 }
 
@@ -71,6 +71,23 @@ Window::Window(ByteSpan memory, const WindowShape& shape, uint32_t rank, Heaps* 
       heaps_(heaps) {
   BYTEPS_CHECK(memory.size() >= BytesFor(shape) && rank < shape.ranks);
   BYTEPS_CHECK(shape.ranks <= kLocalRanksMax && shape.blocks >= 2 && shape.blocks <= kBlocksMax);
+}
+
+void Window::SetPlaces(std::span<const uint32_t> places) {
+  BYTEPS_CHECK(places.size() <= kLocalRanksMax);
+  // The number of the next use tells the ranks of these words.
+  for (size_t rank = 0; rank < places.size(); ++rank) {
+    words_.places[rank].store(places[rank], std::memory_order_relaxed);
+  }
+}
+
+void Window::PlanSum(RankSet ranks, kernels::SumTree& tree) const {
+  std::array<uint32_t, kLocalRanksMax> places;
+  size_t count = 0;
+  ForEach(ranks, [&](uint32_t rank) {
+    places[count++] = words_.places[rank].load(std::memory_order_relaxed);
+  });
+  tree.Plan({places.data(), count});
 }
 
 std::optional<AdmittedUse> Window::Admit(const BlockUse& use) {
@@ -324,8 +341,10 @@ void Window::Combined(const AdmittedUse& at, size_t begin, size_t end) {
   std::array<const std::byte*, kLocalRanksMax> inputs;
   size_t count = 0;
   ForEach(at.use.bring, [&](uint32_t rank) { inputs[count++] = InputOf(at, rank) + begin; });
+  kernels::SumTree tree;
+  PlanSum(at.use.bring, tree);
   std::byte* out = PartOf(at, Lowest(at.use.bring)) + begin;
-  CombineParts(at.use, out, {inputs.data(), count}, (end - begin) / SizeOf(at.use.type));
+  CombineParts(at.use, out, {inputs.data(), count}, tree, (end - begin) / SizeOf(at.use.type));
 }
 
 bool Window::Decide(const AdmittedUse& at, uint64_t what) {

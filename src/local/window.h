@@ -2,8 +2,9 @@
 // docs/decisions/0018-window.md has the rules, spec/collect.pml checks them.
 //
 // The carrier admits uses of blocks, in the order that it chooses. The ranks of a use fill their
-// parts, sum the whole in shares, each in one pass in the order of ranks, and read the result; when
-// all have released it, the block is used again. No step takes a lock or waits; Wait and Sleep do.
+// parts, sum the whole in shares, each in one pass in the tree over their places, and read the
+// result; when all have released it, the block is used again. No step takes a lock or waits; Wait
+// and Sleep do.
 //
 // A Window belongs to one thread at a time of one process; each rank has its own Window over the
 // same memory. Processes of one job trust each other: a Window checks the words in the memory only
@@ -18,6 +19,7 @@
 #include "src/base/status.h"
 #include "src/base/time.h"
 #include "src/base/types.h"
+#include "src/kernels/sum_tree.h"
 #include "src/local/block_use.h"
 #include "src/local/heaps.h"
 #include "src/local/window_layout.h"
@@ -25,9 +27,9 @@
 namespace byteps::local {
 
 // Combines `elements` elements of each part, in the way of the use. The parts come in the order of
-// ranks. `out` may be one of them.
+// ranks, and `tree` is theirs. `out` may be one of them.
 void CombineParts(const BlockUse& use, std::byte* out, std::span<const std::byte* const> parts,
-                  size_t elements);
+                  const kernels::SumTree& tree, size_t elements);
 
 class Window {
  public:
@@ -36,6 +38,13 @@ class Window {
   // `memory` must have BytesFor(shape) bytes, be all zero when the first rank comes, and outlive
   // this object. `heaps` must outlive it, too; null: this rank has no heap, and reads none.
   Window(ByteSpan memory, const WindowShape& shape, uint32_t rank, Heaps* heaps = nullptr);
+
+  // Gives the ranks, from 0 on, their places in the tree of sums. Only the carrier may call it,
+  // before it admits a use of the generation in which they have these places. Any thread.
+  // REQUIRES: the places ascend.
+  void SetPlaces(std::span<const uint32_t> places);
+  // Makes the tree over the places of these ranks.
+  void PlanSum(RankSet ranks, kernels::SumTree& tree) const;
 
   // Gives a block to `use`. Returns nothing if the use can have no block now; an event tells when
   // that may have changed. Only local rank 0, the carrier, may call it. A use may get a block

@@ -97,7 +97,10 @@ class StoppedStep {
       inputs[count++] = part + begin;
     }
     std::byte* out = PartOf(static_cast<uint32_t>(std::countr_zero(at_.use.bring))) + begin;
-    local::CombineParts(at_.use, out, {inputs.data(), count}, (end - begin) / SizeOf(at_.use.type));
+    kernels::SumTree tree;
+    window_.PlanSum(at_.use.bring, tree);
+    local::CombineParts(at_.use, out, {inputs.data(), count}, tree,
+                        (end - begin) / SizeOf(at_.use.type));
   }
 
   const local::WindowShape shape_;

@@ -23,12 +23,12 @@
 // an event (worker/lane/piece_path.h). Stages without a star are still to come. Stages with two
 // stars are in src/machine/ (decision 24):
 //
-//   collect **  the machine's ranks put the piece into a block of the window: sum in rank order.
+//   collect **  the machine's ranks put the piece into a block of the window: sum.
 //               All of them have begun the operation: a gate before the operation's exchange, and
 //               so before credit, has waited for the last one (decision 18, rule 1)
 //   fetch       device memory to host; on a machine each rank's own, before it fills its block
 //   encode *    a codec makes the contribution
-//   exchange *  push to the shard that owns it (shard/shard.h: combine in slot order, divide an
+//   exchange *  push to the shard that owns it (shard/shard.h: combine, divide an
 //               average, answer all workers), take its answer; a worker that wants nothing of a
 //               piece is answered when the workers that want it have it
 //   decode *    a codec makes the result of the verdict

@@ -7,14 +7,15 @@
 namespace byteps::protocol {
 
 void KernelArithmetic::Combine(byteps::Combine how, DataType type, std::byte* out,
-                               std::span<const std::byte* const> inputs, size_t bytes) {
-  kernels::Combine(how, type, out, inputs, bytes / SizeOf(type));
+                               std::span<const std::byte* const> inputs,
+                               const kernels::SumTree& tree, size_t bytes) {
+  kernels::Combine(how, type, out, inputs, tree, bytes / SizeOf(type));
 }
 
 void KernelArithmetic::Average(DataType type, std::byte* out,
-                               std::span<const std::byte* const> inputs, size_t bytes,
-                               uint32_t divisor) {
-  kernels::Average(type, out, inputs, bytes / SizeOf(type), divisor);
+                               std::span<const std::byte* const> inputs,
+                               const kernels::SumTree& tree, size_t bytes, uint32_t divisor) {
+  kernels::Average(type, out, inputs, tree, bytes / SizeOf(type), divisor);
 }
 
 void KernelArithmetic::Copy(std::byte* to, const std::byte* from, size_t bytes) {

@@ -17,9 +17,9 @@ inline constexpr Time kStart{};
 class NoArithmetic final : public Arithmetic {
  public:
   void Combine(byteps::Combine, DataType, std::byte*, std::span<const std::byte* const>,
-               size_t) override {}
-  void Average(DataType, std::byte*, std::span<const std::byte* const>, size_t, uint32_t) override {
-  }
+               const kernels::SumTree&, size_t) override {}
+  void Average(DataType, std::byte*, std::span<const std::byte* const>, const kernels::SumTree&,
+               size_t, uint32_t) override {}
   void Copy(std::byte*, const std::byte*, size_t) override {}
 };
 

@@ -13,7 +13,8 @@
 namespace byteps::cluster {
 namespace {
 
-constexpr uint32_t kRanks = 3;
+// With five ranks, the tree of ranks and a sum from left to right differ.
+constexpr uint32_t kRanks = 5;
 constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kFloat64, DataType::kBfloat16,
                                DataType::kFloat16};
 constexpr size_t kTensors = 8;
@@ -22,7 +23,7 @@ struct Shape {
   uint32_t piece_bytes_max;
   uint32_t servers;
   uint32_t shards;
-  uint32_t lanes;  // of the second rank; the first one has 1, the third 3
+  uint32_t lanes;  // of the second rank; the first one has 1, the third 3, the others 2
 };
 
 // Returns floats of the tensor's type whose sum depends on the order of its terms.
@@ -36,28 +37,26 @@ Bytes InputOf(uint32_t rank, size_t tensor) {
   return Encode(type, values);
 }
 
-// Sums rank after rank, as the specification says.
-Bytes Reference(size_t tensor) {
+Bytes SumAt(const std::vector<uint32_t>& places, size_t tensor) {
   std::vector<Bytes> inputs;
   std::vector<const std::byte*> pointers;
   for (uint32_t rank = 0; rank < kRanks; ++rank) inputs.push_back(InputOf(rank, tensor));
   for (const Bytes& input : inputs) pointers.push_back(input.data());
   Bytes sum(inputs[0].size());
   DataType type = kTypes[tensor % 4];
-  kernels::Combine(Combine::kSum, type, sum.data(), pointers, sum.size() / SizeOf(type));
+  kernels::Combine(Combine::kSum, type, sum.data(), pointers, kernels::SumTree(places),
+                   sum.size() / SizeOf(type));
   return sum;
 }
+
+// Sums in the tree of ranks, as the specification says.
+Bytes Reference(size_t tensor) { return SumAt({0, 1, 2, 3, 4}, tensor); }
 
 // The other orders give other bits, or this test would prove nothing.
 TEST(BitsReference, TheOrderOfTheTermsShows) {
   size_t tensor = 4;
-  std::vector<Bytes> inputs = {InputOf(2, tensor), InputOf(1, tensor), InputOf(0, tensor)};
-  std::vector<const std::byte*> pointers;
-  for (const Bytes& input : inputs) pointers.push_back(input.data());
-  Bytes sum(inputs[0].size());
-  kernels::Combine(Combine::kSum, kTypes[tensor % 4], sum.data(), pointers,
-                   sum.size() / SizeOf(kTypes[tensor % 4]));
-  EXPECT_NE(sum, Reference(tensor));
+  EXPECT_NE(SumAt({0, 1, 2, 4, 8}, tensor), Reference(tensor)) << "from left to right";
+  EXPECT_NE(SumAt({0, 1, 2, 3, 3}, tensor), Reference(tensor));
 }
 
 class Bits : public ::testing::TestWithParam<Medium> {
@@ -69,7 +68,7 @@ class Bits : public ::testing::TestWithParam<Medium> {
     options.servers = shape.servers;
     options.shards = shape.shards;
     options.piece_bytes_max = shape.piece_bytes_max;
-    options.lanes = {1, shape.lanes, 3};
+    options.lanes = {1, shape.lanes, 3, 2, 2};
     Cluster cluster(options);
     ASSERT_TRUE(cluster.Start().ok());
     std::mt19937_64 random(seed);

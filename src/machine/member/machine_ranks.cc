@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "src/base/sum_place.h"
+
 namespace byteps::machine {
 
 void MachineRanks::Take(const std::vector<wire::WorkerInfo>& workers, Slot slot) {
@@ -21,6 +23,12 @@ std::optional<uint32_t> MachineRanks::LocalRankOf(uint32_t rank) const {
 
 uint32_t MachineRanks::RankOf(uint32_t local_rank) const {
   return local_rank < ranks_.size() ? ranks_[local_rank] : kNoRank;
+}
+
+std::vector<uint32_t> MachineRanks::Places(uint32_t sum_group) const {
+  std::vector<uint32_t> places;
+  for (uint32_t rank : ranks_) places.push_back(PlaceOf(rank, sum_group));
+  return places;
 }
 
 std::string MachineRanks::NameOf(uint32_t local_rank) const {

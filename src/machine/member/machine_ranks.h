@@ -23,6 +23,8 @@ class MachineRanks {
   std::optional<uint32_t> LocalRankOf(uint32_t rank) const;
   // Returns the rank in the job; kNoRank before a view has told it.
   uint32_t RankOf(uint32_t local_rank) const;
+  // Returns the places of the ranks in the tree of sums, by local rank.
+  std::vector<uint32_t> Places(uint32_t sum_group) const;
   // Returns "worker 5", or before a view has told the rank "the worker with local rank 1".
   std::string NameOf(uint32_t local_rank) const;
   // Returns "4, 6": ranks of the job.

@@ -26,6 +26,8 @@ TEST(MachineRanksTest, HasTheRanksOfItsSlot) {
   EXPECT_EQ(ranks.LocalRankOf(2), std::nullopt) << "it is of the other machine";
   EXPECT_EQ(ranks.NameOf(2), "worker 5");
   EXPECT_EQ(ranks.NamesOf(0b101), "1, 5");
+  EXPECT_EQ(ranks.Places(1), (std::vector<uint32_t>{1, 3, 5}));
+  EXPECT_EQ(ranks.Places(3), (std::vector<uint32_t>{1, 4, 6}));
 }
 
 TEST(MachineRanksTest, BeforeAViewItKnowsLocalRanksOnly) {

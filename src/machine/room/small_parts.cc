@@ -47,7 +47,8 @@ bool SmallMemory::AreSane(const local::BlockUse& use, const std::vector<SmallPar
   return sane;
 }
 
-bool SmallMemory::Combine(const local::BlockUse& use, const std::vector<SmallPart>& parts) const {
+bool SmallMemory::Combine(const local::BlockUse& use, const std::vector<SmallPart>& parts,
+                          const kernels::SumTree& tree) const {
   if (!AreSane(use, parts)) return false;
   // A place cannot hold the result yet: it still has the bytes that its rank has brought.
   alignas(64) std::array<std::byte, kSmallBytesMax> result;
@@ -60,7 +61,8 @@ bool SmallMemory::Combine(const local::BlockUse& use, const std::vector<SmallPar
     std::memcpy(result.data() + part.offset, At(rank, part.place) + part.offset, part.bytes);
   });
   if (use.how != Combine::kOverlay) {
-    local::CombineParts(use, result.data(), {inputs.data(), count}, use.bytes / SizeOf(use.type));
+    local::CombineParts(use, result.data(), {inputs.data(), count}, tree,
+                        use.bytes / SizeOf(use.type));
   }
   ForEach(use.ranks, [&](uint32_t rank) {
     if (use.bytes != 0) std::memcpy(At(rank, parts[rank].place), result.data(), use.bytes);

@@ -43,8 +43,9 @@ class SmallMemory {
 
   // Combines the parts as `use` says, and puts the result into the place of each rank of `use`.
   // False: some of these ranks have no place, or an impossible part; nothing has changed. `parts`:
-  // by rank.
-  bool Combine(const local::BlockUse& use, const std::vector<SmallPart>& parts) const;
+  // by rank. `tree`: of the ranks that bring.
+  bool Combine(const local::BlockUse& use, const std::vector<SmallPart>& parts,
+               const kernels::SumTree& tree) const;
 
  private:
   bool AreSane(const local::BlockUse& use, const std::vector<SmallPart>& parts) const;

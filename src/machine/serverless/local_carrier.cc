@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "src/base/sum_place.h"
 #include "src/plan/piece_assigner.h"
 
 namespace byteps::machine {
@@ -18,6 +19,13 @@ uint64_t MemberOf(uint32_t rank) { return uint64_t{rank} + 1; }
 
 protocol::Declarations::Rank RankOf(uint32_t rank) { return {MemberOf(rank), rank}; }
 
+// Local ranks are the ranks of the job.
+std::vector<uint32_t> PlacesOf(uint32_t ranks, uint32_t sum_group) {
+  std::vector<uint32_t> places;
+  for (uint32_t rank = 0; rank < ranks; ++rank) places.push_back(PlaceOf(rank, sum_group));
+  return places;
+}
+
 }  // namespace
 
 Status WasLost(uint32_t rank, const std::string& why) {
@@ -28,6 +36,7 @@ Status WasLost(uint32_t rank, const std::string& why) {
 
 LocalCarrier::LocalCarrier(local::Window& window, const LocalCarrierOptions& options, Say say)
     : options_(options),
+      window_(window),
       say_(std::move(say)),
       blocks_(window),
       rounds_({[this](const RoundKey& key, const CompleteRound& round) {
@@ -43,6 +52,7 @@ LocalCarrier::LocalCarrier(local::Window& window, const LocalCarrierOptions& opt
   constexpr uint32_t kWeights[] = {1};
   names_.Begin(plan::PieceAssigner::Create(kWeights, options.piece_bytes_max).value(),
                options.ranks, options.piece_bytes_max);
+  window_.SetPlaces(PlacesOf(options.ranks, options.sum_group));
 }
 
 void LocalCarrier::OnWord(uint32_t rank, const LocalWords::ToCarrier& word, Time now) {
@@ -56,7 +66,8 @@ bool LocalCarrier::OnComplete(const RoundKey& key, const CompleteRound& round) {
   const std::vector<LocalFacts::Run>& pieces = round.facts.pieces;
   if (pieces.size() == 1 && pieces[0].count == 1) {
     local::BlockUse use = UseFor(key, round.facts, round.ranks, round.last, pieces[0].bytes);
-    if (options_.small.Combine(use, round.parts)) {
+    window_.PlanSum(use.bring, tree_);
+    if (options_.small.Combine(use, round.parts, tree_)) {
       SayTo(round.ranks, Combined{key, round.ranks});
       return true;
     }

@@ -34,7 +34,8 @@ struct LocalCarrierOptions {
   SmallMemory small{};
   // The ranks' processes, for people; 0, or no entry: not known.
   std::vector<uint32_t> processes{};
-  std::string node{};  // the host's name, for people
+  std::string node{};      // the host's name, for people
+  uint32_t sum_group = 1;  // as in wire::View
 };
 
 class LocalCarrier {
@@ -75,6 +76,8 @@ class LocalCarrier {
   void Deliver(const protocol::Declarations::Answers& answers);
 
   const LocalCarrierOptions options_;
+  local::Window& window_;
+  kernels::SumTree tree_;  // scratch
   const Say say_;
   protocol::Declarations names_;
   BlockQueue blocks_;

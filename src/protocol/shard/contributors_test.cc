@@ -1,6 +1,11 @@
 // Contributors that speak for several ranks. Averages count ranks, not contributors.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
 #include "src/protocol/shard/room_for_test.h"
 #include "src/protocol/shard/shard_fixture_for_test.h"
 #include "src/protocol/shard/shard_mistakes_for_test.h"
@@ -79,6 +84,90 @@ TEST_P(RightContributorsTest, ARankThatHasLeftEndsWhatItsContributorHasNotPushed
 }
 
 INSTANTIATE_TEST_SUITE_P(All, RightContributorsTest, testing::Values(ShardMistake::kNone));
+
+// ---- The order of sums.
+
+constexpr float kLarge = 1e8F;  // adding 1 to it changes nothing
+
+class OrderOfSumsTest : public testing::TestWithParam<ShardMistake> {
+ protected:
+  struct Pushed {
+    Slot from;
+    float value;
+  };
+  // Returns the sum that a shard makes of what arrives in this order. `ranks`: by contributor.
+  float SumOf(const std::vector<std::vector<uint32_t>>& ranks, const std::vector<Pushed>& pushed,
+              const std::vector<uint32_t>& set = {}) {
+    wire::View view = ViewFor(0, 1);
+    view.sum_group = sum_group;
+    for (Slot slot = 0; slot < ranks.size(); ++slot) {
+      const auto count = static_cast<uint32_t>(ranks[slot].size());
+      for (uint32_t i = 0; i < count; ++i) {
+        const uint32_t rank = ranks[slot][i];
+        view.workers.push_back({slot, rank, 100 + rank, "h", rank, i, count});
+      }
+    }
+    BufferPool pool;
+    KernelArithmetic arithmetic;
+    RecordingShardDriver driver;
+    MistakenShard mistaken(GetParam(), arithmetic, driver);
+    Shard shard(mistaken.OptionsFrom({}), pool, mistaken.arithmetic(), mistaken.driver());
+    shard.OnView(view, 0);
+    wire::DataHeader header = PushOf({7, 0, 1}, sizeof(float));
+    header.dtype = DataType::kFloat32;
+    header.process_set = set.empty() ? 0 : 4;
+    for (const Pushed& one : pushed) {
+      if (!set.empty()) Say(shard, one.from, wire::ProcessSet{4, 1, BitmapOf(set)});
+      auto place = shard.OnDataHeader(one.from, wire::FrameKind::kPush, header, 4, kStart);
+      EXPECT_TRUE(place.ok()) << place.status().message();
+      std::memcpy(place.value().data(), &one.value, sizeof one.value);
+      shard.OnPayload(one.from);
+    }
+    float sum = NAN;
+    EXPECT_EQ(driver.answers.size(), pushed.size());
+    std::memcpy(&sum, driver.answers.at(0).bytes.data(), sizeof sum);
+    return sum;
+  }
+
+  uint32_t sum_group = 1;
+};
+
+class RightOrderOfSumsTest : public OrderOfSumsTest {};
+
+// Checks sums that depend on their order. Each mistake makes one of them wrong.
+TEST_P(OrderOfSumsTest, IsTheTreeOverRanks) {
+  const float right[] = {0, 3, 0, 0};
+  const float sums[] = {
+      // 1e8 + (1 - 1e8), where each pair is a node
+      SumOf({{0}, {1}, {2}, {3}}, {{2, -kLarge}, {0, 1}, {3, 1}, {1, kLarge}}),
+      // Rank 1 is a newcomer, whose slot is behind all others: ((1e8 - 1e8) + (1 + 1)) + 1.
+      SumOf({{0}, {2}, {3}, {4}, {1}}, {{0, kLarge}, {1, 1}, {2, 1}, {3, 1}, {4, -kLarge}}),
+      // The ranks of the set are 1, 4 and 5, 6: 1e8 + (-1e8 + 1).
+      SumOf({{0, 1, 2}, {3, 4, 5}, {6, 7}}, {{0, kLarge}, {1, -kLarge}, {2, 1}}, {1, 4, 5, 6}),
+      // Rank 0 is not in the set, and ranks 2 and 3 are a node all the same: 1e8 + (-1e8 + 1).
+      SumOf({{0}, {1}, {2}, {3}}, {{1, kLarge}, {2, -kLarge}, {3, 1}}, {1, 2, 3})};
+  const bool is_right = std::ranges::equal(sums, right);
+  EXPECT_EQ(is_right, GetParam() == ShardMistake::kNone)
+      << sums[0] << ", " << sums[1] << ", " << sums[2] << ", " << sums[3];
+}
+
+TEST_P(RightOrderOfSumsTest, GroupsHaveBlocksOfTheirOwn) {
+  const std::vector<std::vector<uint32_t>> ranks = {{0}, {1}, {2}, {3}, {4}, {5}};
+  const std::vector<Pushed> pushed = {{0, kLarge}, {1, 1}, {2, -kLarge}, {3, 1}, {4, 1}, {5, 1}};
+  EXPECT_EQ(SumOf(ranks, pushed), 2) << "((1e8 + 1) + (-1e8 + 1)) + (1 + 1)";
+  sum_group = 3;
+  EXPECT_EQ(SumOf(ranks, pushed), 3) << "((1e8 + 1) - 1e8) + ((1 + 1) + 1)";
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RightOrderOfSumsTest, testing::Values(ShardMistake::kNone));
+
+INSTANTIATE_TEST_SUITE_P(All, OrderOfSumsTest,
+                         testing::Values(ShardMistake::kNone,
+                                         ShardMistake::kCombineInOrderOfArrival,
+                                         ShardMistake::kCombineFromLeftToRight,
+                                         ShardMistake::kPlacesAreSlots,
+                                         ShardMistake::kPlacesArePositionsInTheSet,
+                                         ShardMistake::kPlacesAreOfLowestRanks));
 
 }  // namespace
 }  // namespace byteps::protocol

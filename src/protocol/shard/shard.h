@@ -1,6 +1,6 @@
 // Shard: the owner of pieces. It collects the contributions to a piece's round, combines them in
-// slot order when the last one is in, and answers every member. Whatever happens to members and to
-// other shards, a round ends in one verdict; docs/membership.md has the rules.
+// the tree over the ranks when the last one is in, and answers every member. Whatever happens to
+// members and to other shards, a round ends in one verdict; docs/membership.md has the rules.
 //
 // There is one kind of round for all operations. Each member pushes a span of the piece (perhaps an
 // empty one) and says which span of the verdict it wants. The shard reduces or overlays the

@@ -1,6 +1,7 @@
 #include "src/protocol/shard/shard_mistakes_for_test.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -17,12 +18,13 @@ class MistakenArithmetic : public Arithmetic {
  public:
   explicit MistakenArithmetic(Arithmetic& right) : right_(right) {}
   void Combine(byteps::Combine how, DataType type, std::byte* out,
-               std::span<const std::byte* const> inputs, size_t bytes) override {
-    right_.Combine(how, type, out, inputs, bytes);
+               std::span<const std::byte* const> inputs, const kernels::SumTree& tree,
+               size_t bytes) override {
+    right_.Combine(how, type, out, inputs, tree, bytes);
   }
   void Average(DataType type, std::byte* out, std::span<const std::byte* const> inputs,
-               size_t bytes, uint32_t divisor) override {
-    right_.Average(type, out, inputs, bytes, divisor);
+               const kernels::SumTree& tree, size_t bytes, uint32_t divisor) override {
+    right_.Average(type, out, inputs, tree, bytes, divisor);
   }
   void Copy(std::byte* to, const std::byte* from, size_t bytes) override {
     right_.Copy(to, from, bytes);
@@ -32,17 +34,18 @@ class MistakenArithmetic : public Arithmetic {
   Arithmetic& right_;
 };
 
-// Combines in another order than the order of the slots: the first one comes last.
+// Combines in another order than the order of the places: the first one comes last.
 class OrderOfArrivalMistake final : public MistakenArithmetic {
  public:
   using MistakenArithmetic::MistakenArithmetic;
   void Combine(byteps::Combine how, DataType type, std::byte* out,
-               std::span<const std::byte* const> inputs, size_t bytes) override {
-    right_.Combine(how, type, out, Shuffled(inputs), bytes);
+               std::span<const std::byte* const> inputs, const kernels::SumTree& tree,
+               size_t bytes) override {
+    right_.Combine(how, type, out, Shuffled(inputs), tree, bytes);
   }
   void Average(DataType type, std::byte* out, std::span<const std::byte* const> inputs,
-               size_t bytes, uint32_t divisor) override {
-    right_.Average(type, out, Shuffled(inputs), bytes, divisor);
+               const kernels::SumTree& tree, size_t bytes, uint32_t divisor) override {
+    right_.Average(type, out, Shuffled(inputs), tree, bytes, divisor);
   }
 
  private:
@@ -53,21 +56,48 @@ class OrderOfArrivalMistake final : public MistakenArithmetic {
   }
 };
 
+class LeftToRightMistake final : public MistakenArithmetic {
+ public:
+  using MistakenArithmetic::MistakenArithmetic;
+  void Combine(byteps::Combine how, DataType type, std::byte* out,
+               std::span<const std::byte* const> inputs, const kernels::SumTree& tree,
+               size_t bytes) override {
+    right_.Combine(how, type, out, inputs, kernels::SumTree(PlacesOf(tree)), bytes);
+  }
+  void Average(DataType type, std::byte* out, std::span<const std::byte* const> inputs,
+               const kernels::SumTree& tree, size_t bytes, uint32_t divisor) override {
+    right_.Average(type, out, inputs, kernels::SumTree(PlacesOf(tree)), bytes, divisor);
+  }
+
+ private:
+  // Inputs at one place are taken one after the other.
+  static std::vector<uint32_t> PlacesOf(const kernels::SumTree& tree) {
+    return std::vector<uint32_t>(tree.inputs());
+  }
+};
+
 class LeaveOneOutMistake final : public MistakenArithmetic {
  public:
   using MistakenArithmetic::MistakenArithmetic;
   void Combine(byteps::Combine how, DataType type, std::byte* out,
-               std::span<const std::byte* const> inputs, size_t bytes) override {
-    right_.Combine(how, type, out, Fewer(inputs), bytes);
+               std::span<const std::byte* const> inputs, const kernels::SumTree&,
+               size_t bytes) override {
+    const std::vector<uint32_t> places = Without(inputs);
+    right_.Combine(how, type, out, inputs.first(places.size()), kernels::SumTree(places), bytes);
   }
   void Average(DataType type, std::byte* out, std::span<const std::byte* const> inputs,
-               size_t bytes, uint32_t divisor) override {
-    right_.Average(type, out, Fewer(inputs), bytes, divisor);
+               const kernels::SumTree&, size_t bytes, uint32_t divisor) override {
+    const std::vector<uint32_t> places = Without(inputs);
+    right_.Average(type, out, inputs.first(places.size()), kernels::SumTree(places), bytes,
+                   divisor);
   }
 
  private:
-  static std::span<const std::byte* const> Fewer(std::span<const std::byte* const> inputs) {
-    return inputs.size() > 1 ? inputs.first(inputs.size() - 1) : inputs;
+  // Returns places for all inputs but the last one.
+  static std::vector<uint32_t> Without(std::span<const std::byte* const> inputs) {
+    std::vector<uint32_t> places(std::max<size_t>(inputs.size(), 2) - 1);
+    std::iota(places.begin(), places.end(), 0U);
+    return places;
   }
 };
 
@@ -75,8 +105,8 @@ class DivisorMistake final : public MistakenArithmetic {
  public:
   using MistakenArithmetic::MistakenArithmetic;
   void Average(DataType type, std::byte* out, std::span<const std::byte* const> inputs,
-               size_t bytes, uint32_t) override {
-    right_.Average(type, out, inputs, bytes, static_cast<uint32_t>(inputs.size()));
+               const kernels::SumTree& tree, size_t bytes, uint32_t) override {
+    right_.Average(type, out, inputs, tree, bytes, static_cast<uint32_t>(inputs.size()));
   }
 };
 
@@ -194,6 +224,26 @@ class ErrorBeforeStableMistake final : public ShardRules {
   bool ErrorMayFollow(const Verdict&) const override { return true; }
 };
 
+// ---- Mistakes of the places.
+
+class SlotsMistake final : public ShardRules {
+  uint32_t RankInSum(const ProcessSet&, const Members&, Slot slot) const override { return slot; }
+};
+
+class PositionsMistake final : public ShardRules {
+  uint32_t RankInSum(const ProcessSet& set, const Members&, Slot slot) const override {
+    uint32_t position = 0;
+    for (uint32_t rank = 0; rank < set.FirstOf(slot); ++rank) position += set.IncludesRank(rank);
+    return position;
+  }
+};
+
+class LowestRanksMistake final : public ShardRules {
+  uint32_t RankInSum(const ProcessSet&, const Members& members, Slot slot) const override {
+    return members.RanksOf(slot).front();
+  }
+};
+
 std::unique_ptr<ShardRules> RulesOf(ShardMistake mistake) {
   switch (mistake) {
     case ShardMistake::kAnswerBeforeTheLast: return std::make_unique<AnswerEarlyMistake>();
@@ -207,6 +257,9 @@ std::unique_ptr<ShardRules> RulesOf(ShardMistake mistake) {
     case ShardMistake::kVerdictDropsNextRound: return std::make_unique<DropNextRoundMistake>();
     case ShardMistake::kErrorWithoutResync: return std::make_unique<ErrorWithoutResyncMistake>();
     case ShardMistake::kErrorBeforeStable: return std::make_unique<ErrorBeforeStableMistake>();
+    case ShardMistake::kPlacesAreSlots: return std::make_unique<SlotsMistake>();
+    case ShardMistake::kPlacesArePositionsInTheSet: return std::make_unique<PositionsMistake>();
+    case ShardMistake::kPlacesAreOfLowestRanks: return std::make_unique<LowestRanksMistake>();
     default: return nullptr;
   }
 }
@@ -215,6 +268,7 @@ std::unique_ptr<Arithmetic> ArithmeticOf(ShardMistake mistake, Arithmetic& right
   switch (mistake) {
     case ShardMistake::kCombineInOrderOfArrival:
       return std::make_unique<OrderOfArrivalMistake>(right);
+    case ShardMistake::kCombineFromLeftToRight: return std::make_unique<LeftToRightMistake>(right);
     case ShardMistake::kLeaveOneOut: return std::make_unique<LeaveOneOutMistake>(right);
     case ShardMistake::kDivisorCountsContributors: return std::make_unique<DivisorMistake>(right);
     default: return nullptr;

@@ -16,6 +16,10 @@ enum class ShardMistake : uint8_t {
   kNone,
   // Mistakes of the sums.
   kCombineInOrderOfArrival,
+  kCombineFromLeftToRight,
+  kPlacesAreSlots,
+  kPlacesArePositionsInTheSet,
+  kPlacesAreOfLowestRanks,  // also of ranks that are not in the set
   kLeaveOneOut,
   kDivisorCountsContributors,
   // Mistakes of the answers.

@@ -28,7 +28,7 @@ struct ShardState {
         pool(shard_pool),
         arithmetic(shard_arithmetic),
         answers(pool, arithmetic, driver, facts, options.stable_after),
-        combiner(pool, arithmetic, *options.codecs, facts.members),
+        combiner(pool, arithmetic, *options.codecs, facts.members, *options.rules),
         wants({options.want_after, options.want_again_after}, facts, driver),
         rounds(facts, answers, combiner, wants, options) {}
   ShardState(const ShardState&) = delete;

@@ -94,30 +94,41 @@ def float16(*numbers: float) -> np.ndarray:
     return np.array(numbers, np.float16)
 
 
-def test_sums_are_made_in_the_order_of_ranks() -> None:
-    parts = [np.array([x], np.float32) for x in (1e8, 1.0, -1e8)]
-    assert combine("sum", "float32", [[p] for p in parts], 3).tolist() == [0.0]
-    assert combine("sum", "float32", [[p] for p in (parts[0], parts[2], parts[1])], 3) == [1.0]
+def alone(*parts: np.ndarray) -> list[dict[int, np.ndarray]]:
+    """Ranks that are contributions of their own."""
+    return [{rank: part} for rank, part in enumerate(parts)]
+
+
+def test_sums_are_made_in_the_tree_over_ranks() -> None:
+    large, one, small = (np.array([x], np.float32) for x in (1e8, 1.0, -1e8))
+    assert combine("sum", "float32", alone(large, one, small), 3).tolist() == [0.0]
+    assert combine("sum", "float32", alone(large, small, one), 3).tolist() == [1.0]
+    assert combine("sum", "float32", alone(one, large, small, one), 4).tolist() == [0.0]
+    ranks = [{1: large}, {2: small}, {3: one}]  # ranks 2 and 3 are a node, and 1 and 2 are none
+    assert combine("sum", "float32", ranks, 3).tolist() == [0.0]
+    machines = [{0: large, 1: small}, {2: one, 3: one}]
+    assert combine("sum", "float32", machines, 4).tolist() == [2.0]
 
 
 def test_halves_are_added_in_float32_and_machines_round_their_sums() -> None:
     parts = [float16(2048), float16(1), float16(1)]
-    assert combine("sum", "float16", [[p] for p in parts], 3) == [2050]
-    assert combine("sum", "float16", [parts[:2], parts[2:]], 3) == [2048]  # 2049 has no float16
-    assert combine("average", "float16", [parts], 3) == float16(2050 / 3)
+    assert combine("sum", "float16", alone(*parts), 3) == [2050]
+    machines = [{0: parts[0], 1: parts[1]}, {2: parts[2]}]
+    assert combine("sum", "float16", machines, 3) == [2048]  # 2049 has no float16
+    assert combine("average", "float16", [dict(enumerate(parts))], 3) == float16(2050 / 3)
 
 
 def test_averages_of_integers_are_rounded_down_or_cut() -> None:
-    parts = [[np.array([-3, 3], np.int8)], [np.array([-4, 4], np.int8)]]
+    parts = alone(np.array([-3, 3], np.int8), np.array([-4, 4], np.int8))
     assert combine("average", "int8", parts, 2).tolist() == [-4, 3]
     assert combine("average", "int8", parts, 2, toward_zero=True).tolist() == [-3, 3]
-    most = [[np.array([127], np.int8)]] * 3
+    most = alone(*[np.array([127], np.int8)] * 3)
     assert combine("average", "int8", most, 3).tolist() == [127]
     assert combine("sum", "int8", most, 3).tolist() == [125]  # modulo 256
 
 
 def test_extremes_know_nan_and_two_zeros() -> None:
-    parts = [[np.array([0.0, 1.0, -0.0])], [np.array([-0.0, np.nan, 0.0])]]
+    parts = alone(np.array([0.0, 1.0, -0.0]), np.array([-0.0, np.nan, 0.0]))
     least, most = (combine(op, "float64", parts, 2) for op in ("min", "max"))
     assert np.signbit(least).tolist()[0::2] == [True, True]
     assert np.signbit(most).tolist()[0::2] == [False, False]
@@ -126,7 +137,7 @@ def test_extremes_know_nan_and_two_zeros() -> None:
 
 
 def test_bool_is_or_and_and() -> None:
-    parts = [[np.array([True, False, True])], [np.array([True, False, False])]]
+    parts = alone(np.array([True, False, True]), np.array([True, False, False]))
     for op in ("sum", "average", "max"):
         assert combine(op, "bool", parts, 2).tolist() == [True, False, True]
     for op in ("product", "min"):

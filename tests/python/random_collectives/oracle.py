@@ -1,8 +1,8 @@
 """What every call of a case must bring, computed with numpy alone.
 
-The order of a sum is part of the contract: contributions are combined in the order of ranks, floats
-of two bytes in float32 and rounded once. The ranks of a machine that sums first are one
-contribution, which has the tensor's own type.
+The order of a sum is part of the contract: contributions are combined in a binary tree over the
+numbers of ranks, floats of two bytes in float32 and rounded once. The ranks of a machine that sums
+first are one contribution, which has the tensor's own type and stands at its lowest rank.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import numpy as np
 
 from random_collectives.cases import FLOATS, Call, Case
 from random_collectives.values import Array, narrowed, object_of, values_of, widened
+
+Ranked = dict[int, Array]  # by rank
 
 # Results that all ranks have alike, bit for bit.
 ALIKE = ("allreduce", "push_pull", "broadcast", "allgather")
@@ -77,7 +79,7 @@ class Oracle:
         """Return the combination of the ranks' tensors, the factors applied."""
         dtype = call.tensors[index].dtype
         scaled = {r: scale(array, dtype, call.prescale) for r, array in inputs.items()}
-        groups = [[scaled[r] for r in machine if r in scaled] for machine in self.machines]
+        groups = [{r: scaled[r] for r in machine if r in scaled} for machine in self.machines]
         groups = [group for group in groups if group]
         cut = self.cuts_averages and call.kind == "allreduce"
         result = combine(call.op, dtype, groups, len(call.ranks), toward_zero=cut)
@@ -163,26 +165,27 @@ def scale(array: Array, dtype: str, factor: float) -> Array:
 def combine(
     op: str,
     dtype: str,
-    groups: Sequence[Sequence[Array]],
+    groups: Sequence[Ranked],
     divisor: int,
     toward_zero: bool = False,
 ) -> Array:
     """Return the combination of groups of contributions, each of which is combined first."""
     if dtype == "bool":
-        arrays = [array for group in groups for array in group]
+        arrays = [array for group in groups for array in group.values()]
         return functools.reduce(_OF_BOOL[op], arrays)
     if op == "average":
         return _average(dtype, groups, divisor, toward_zero)
-    each = [narrowed(_fold(op, dtype, group), dtype) for group in groups]
-    return narrowed(_fold(op, dtype, each), dtype)
+    return narrowed(_tree(op, dtype, _partials(op, dtype, groups)), dtype)
 
 
-def _average(
-    dtype: str, groups: Sequence[Sequence[Array]], divisor: int, toward_zero: bool
-) -> Array:
+def _partials(op: str, dtype: str, groups: Sequence[Ranked]) -> Ranked:
+    """Return what each group contributes, at its lowest rank."""
+    return {min(group): narrowed(_tree(op, dtype, group), dtype) for group in groups}
+
+
+def _average(dtype: str, groups: Sequence[Ranked], divisor: int, toward_zero: bool) -> Array:
     if dtype in FLOATS or np.dtype(dtype).kind == "c":
-        each = [narrowed(_fold("sum", dtype, group), dtype) for group in groups]
-        total = _fold("sum", dtype, each)
+        total = _tree("sum", dtype, _partials("sum", dtype, groups))
         part = total.real.dtype.type(divisor)
         with np.errstate(all="ignore"):
             if np.iscomplexobj(total):
@@ -190,7 +193,7 @@ def _average(
                 parts = np.stack([total.real / part, total.imag / part], axis=-1)
                 return parts.view(total.dtype).reshape(total.shape)
             return narrowed(total / part, dtype)
-    wide = [array.astype(np.int64) for group in groups for array in group]
+    wide = [array.astype(np.int64) for group in groups for array in group.values()]
     total = np.asarray(functools.reduce(np.add, wide))
     down = total // divisor
     if toward_zero:
@@ -198,10 +201,23 @@ def _average(
     return np.asarray(down).astype(dtype)
 
 
-def _fold(op: str, dtype: str, arrays: Sequence[Array]) -> Array:
-    """Return a op b op c ..., from the left; floats of two bytes as float32."""
+def _tree(op: str, dtype: str, arrays: Ranked) -> Array:
+    """Return the combination in the tree over the ranks; floats of two bytes as float32."""
+    wide = {rank: np.asarray(widened(array, dtype)) for rank, array in arrays.items()}
     with np.errstate(all="ignore"):
-        return functools.reduce(_OPS[op], [np.asarray(widened(a, dtype)) for a in arrays])
+        return _node(_OPS[op], wide, 1 << max(wide).bit_length())
+
+
+def _node(op: Callable[[Array, Array], Array], arrays: Ranked, span: int) -> Array:
+    """Return the node above ranks that lie in one aligned run of `span` ranks."""
+    if len(arrays) == 1:
+        return next(iter(arrays.values()))
+    half = span // 2
+    left = {rank: array for rank, array in arrays.items() if not rank & half}
+    right = {rank: array for rank, array in arrays.items() if rank & half}
+    if not left or not right:
+        return _node(op, arrays, half)
+    return op(_node(op, left, half), _node(op, right, half))
 
 
 def _extreme(is_max: bool, a: Array, b: Array) -> Array:

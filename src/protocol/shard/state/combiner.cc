@@ -1,7 +1,9 @@
 #include "src/protocol/shard/state/combiner.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "src/base/sum_place.h"
 #include "src/wire/join_word.h"
 
 namespace byteps::protocol {
@@ -14,13 +16,27 @@ uint32_t OperationsOf(const Contribution& contribution) {
 
 }  // namespace
 
-// Collects the inputs in slot order. Encoded inputs are decoded.
+// Brings the contributors into the order of their places, and plans their tree. Slots nearly always
+// have that order, but a newcomer's slot is behind all others, and its rank may be below theirs.
+void Combiner::Order(const Round& round) {
+  order_.clear();
+  for (Slot slot = 0; slot < round.contributions().size(); ++slot) {
+    if (!round.contributions()[slot].arrived) continue;
+    const uint32_t rank = rules_.RankInSum(round.set(), members_, slot);
+    order_.emplace_back(PlaceOf(rank, members_.sum_group()), slot);
+  }
+  if (!std::is_sorted(order_.begin(), order_.end())) std::sort(order_.begin(), order_.end());
+  places_.clear();
+  for (const auto& [place, slot] : order_) places_.push_back(place);
+  tree_.Plan(places_);
+}
+
+// Collects the inputs in order. Encoded inputs are decoded.
 Status Combiner::Collect(const Round& round) {
   const Codec* codec = round.codec() == 0 ? nullptr : codecs_.Find(round.codec());
   inputs_.clear();
-  for (Slot slot = 0; slot < round.contributions().size(); ++slot) {
+  for (const auto& [place, slot] : order_) {
     const Contribution& contribution = round.contributions()[slot];
-    if (!contribution.arrived) continue;
     if (codec == nullptr) {
       inputs_.push_back(contribution.buffer.data());
       continue;
@@ -42,17 +58,20 @@ Result<Combiner::Combined> Combiner::Combine(const Round& round, uint32_t diviso
   if (round.combine() == byteps::Combine::kOverlay)
     return Combined{round.overlay(), round.piece_bytes()};
   if (round.combine() == byteps::Combine::kLast) return LastOf(round);
+  Order(round);
   Status collected = Collect(round);
   if (!collected.ok()) {
     decoded_.clear();
     return collected;
   }
-  const BufferRef* target = decoded_.empty() ? FirstOf(round) : &decoded_.front();
+  const BufferRef* target =
+      decoded_.empty() ? &round.contributions()[order_.front().second].buffer : &decoded_.front();
   size_t bytes = round.piece_bytes();
+  // One contribution is combined, too: like the sum of several, it has one kind of NaN.
   if (bytes > 0 && round.combine() == byteps::Combine::kAverage) {
-    arithmetic_.Average(round.dtype(), target->data(), inputs_, bytes, divisor);
-  } else if (bytes > 0 && inputs_.size() > 1) {
-    arithmetic_.Combine(round.combine(), round.dtype(), target->data(), inputs_, bytes);
+    arithmetic_.Average(round.dtype(), target->data(), inputs_, tree_, bytes, divisor);
+  } else if (bytes > 0) {
+    arithmetic_.Combine(round.combine(), round.dtype(), target->data(), inputs_, tree_, bytes);
   }
   if (decoded_.empty()) return Combined{*target, round.piece_bytes()};
   const Codec& codec = *codecs_.Find(round.codec());
@@ -63,13 +82,6 @@ Result<Combiner::Combined> Combiner::Combine(const Round& round, uint32_t diviso
       round.dtype(), ConstByteSpan(target->data(), bytes), ByteSpan(encoded.buffer.data(), room)));
   decoded_.clear();
   return encoded;
-}
-
-const BufferRef* Combiner::FirstOf(const Round& round) {
-  for (const Contribution& contribution : round.contributions()) {
-    if (contribution.arrived) return &contribution.buffer;
-  }
-  return nullptr;
 }
 
 // Returns the contribution whose rank has taken part in the most operations; among equals, the last

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -34,7 +35,7 @@ wire::DataHeader FloatPush(Combine combine = Combine::kSum) {
 }
 
 // A value that is too small for the sum so far is lost, so another order gives another sum.
-TEST(CombinerTest, CombinesInSlotOrderWhateverCameFirst) {
+TEST(CombinerTest, CombinesInOneOrderWhateverCameFirst) {
   Room room;
   const float values[] = {1e8F, 1, -1e8F};
   for (std::vector<Slot> order : {std::vector<Slot>{0, 1, 2}, {2, 0, 1}, {0, 2, 1}}) {
@@ -75,6 +76,15 @@ TEST(CombinerTest, AveragesByTheDivisorAlsoOfOne) {
   Piece& piece = room.Open({7, 0, 1}, 1, Combine::kAverage);
   room.Arrive(piece, 1, "\x0c", 1);
   EXPECT_EQ(TextOf(room.combiner.Combine(*piece.round, 4).value()), "\x03");
+}
+
+// Like the sum of several, the sum of one has one kind of NaN.
+TEST(CombinerTest, OneContributionIsCombined) {
+  Room room;
+  Piece& piece = room.Open(FloatPush());
+  room.Arrive(piece, 2, TextOf(std::bit_cast<float>(0xffc12345U)), 4);
+  EXPECT_EQ(TextOf(room.combiner.Combine(*piece.round, 1).value()),
+            TextOf(std::bit_cast<float>(0x7fc00000U)));
 }
 
 TEST(CombinerTest, TheLastOneIsTheLastWhoIsThere) {

@@ -34,6 +34,7 @@ std::vector<Slot> Members::SetView(const wire::View& view, bool begins) {
     if (worker.left) left_ranks_.Insert(worker.rank);
   }
   any_has_left_ = !left_ranks_.empty();
+  sum_group_ = view.sum_group;
   present_count_ = served_count_ = 0;
   for (Slot slot = 0; slot < members_.size(); ++slot) {
     std::sort(members_[slot].ranks.begin(), members_[slot].ranks.end());

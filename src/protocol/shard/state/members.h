@@ -42,6 +42,8 @@ class Members {
   // still be here.
   const RankSet& left_ranks() const { return left_ranks_; }
   bool AnyHasLeft() const { return any_has_left_; }
+  // Returns the view's sum_group.
+  uint32_t sum_group() const { return sum_group_; }
   // Returns a name for texts: "worker 3", or "workers 4, 5", by rank. Takes any slot.
   std::string NameOf(Slot slot) const;
   const std::vector<uint32_t>& RanksOf(Slot slot) const { return members_[slot].ranks; }
@@ -84,6 +86,7 @@ class Members {
   std::vector<Slot> slot_of_rank_;
   RankSet left_ranks_;
   bool any_has_left_ = false;
+  uint32_t sum_group_ = 1;
   uint32_t present_count_ = 0;
   uint32_t served_count_ = 0;
   uint64_t last_join_ = 0;

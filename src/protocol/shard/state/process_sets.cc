@@ -18,10 +18,12 @@ Status Contradiction(const std::string& what) {
 }  // namespace
 
 void ProcessSet::Review(const Members& members) {
-  ranks_of_.assign(members.size(), 0);
+  by_slot_.assign(members.size(), {});
   for (uint32_t rank = 0; rank < members.rank_count(); ++rank) {
-    Slot slot = members.SlotOf(rank);
-    if (slot != kNoSlot && IncludesRank(rank)) ++ranks_of_[slot];
+    const Slot slot = members.SlotOf(rank);
+    if (slot == kNoSlot || !IncludesRank(rank)) continue;
+    Ranks& ranks = by_slot_[slot];
+    if (ranks.count++ == 0) ranks.first = rank;
   }
   if (number_ == 0) {
     all_ = members.everybody();

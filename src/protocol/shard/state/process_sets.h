@@ -27,7 +27,9 @@ class ProcessSet {
   bool IncludesRank(uint32_t rank) const { return number_ == 0 || ranks_.Contains(rank); }
   bool Includes(Slot slot) const { return RanksOf(slot) > 0; }
   // Returns how many ranks of the set the contributor speaks for, even if it is gone.
-  uint32_t RanksOf(Slot slot) const { return slot < ranks_of_.size() ? ranks_of_[slot] : 0; }
+  uint32_t RanksOf(Slot slot) const { return slot < by_slot_.size() ? by_slot_[slot].count : 0; }
+  // Returns the lowest of these ranks. REQUIRES: RanksOf is not 0.
+  uint32_t FirstOf(Slot slot) const { return by_slot_[slot].first; }
   // Returns the set's contributors that are in the view. The object stays the same until the next
   // view.
   const Receipt& all() const { return all_; }
@@ -50,8 +52,12 @@ class ProcessSet {
 
  private:
   uint32_t number_ = 0;
-  RankSet ranks_;                   // empty for set 0
-  std::vector<uint32_t> ranks_of_;  // by slot
+  RankSet ranks_;  // empty for set 0
+  struct Ranks {
+    uint32_t count = 0;
+    uint32_t first = 0;
+  };
+  std::vector<Ranks> by_slot_;
   Receipt all_;
   uint32_t present_count_ = 0;
   SlotSet tellers_;

@@ -26,6 +26,8 @@ TEST_F(ProcessSetsTest, ASetMayCoverAPartOfAContributor) {
   ASSERT_NE(set, nullptr);
   EXPECT_EQ(set->RanksOf(0), 1u);
   EXPECT_EQ(set->RanksOf(2), 2u);
+  EXPECT_EQ(set->FirstOf(0), 1u);
+  EXPECT_EQ(set->FirstOf(2), 3u);
   EXPECT_FALSE(set->Includes(1));
   EXPECT_EQ(set->all()->List(), (std::vector<Slot>{0, 2}));
   EXPECT_EQ(set->present_count(), 2u);
@@ -37,6 +39,7 @@ TEST_F(ProcessSetsTest, WhoIsLostStaysInItAndIsNotWaitedFor) {
   Lose(view, 2);
   Apply();
   EXPECT_EQ(sets.Find(7)->RanksOf(2), 2u) << "its contribution may be here";
+  EXPECT_EQ(sets.Find(7)->FirstOf(2), 3u);
   EXPECT_EQ(sets.Find(7)->present_count(), 1u);
   EXPECT_EQ(sets.Find(0)->present_count(), 2u);
 }

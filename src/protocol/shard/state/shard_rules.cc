@@ -22,6 +22,10 @@ bool ShardRules::ErrorMayFollow(const Verdict& before) const {
   return before.stable() || before.IsError();
 }
 
+uint32_t ShardRules::RankInSum(const ProcessSet& set, const Members&, Slot slot) const {
+  return set.FirstOf(slot);
+}
+
 bool ShardRules::NobodyHoldsASum(const Attendance& attendance, uint64_t since) const {
   return attendance.AllHaveSaid(since);
 }

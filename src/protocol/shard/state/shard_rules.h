@@ -1,5 +1,6 @@
-// The decisions of a shard that keep any two members from getting different verdicts. Each decision
-// is one function here, with the number of its rule in docs/membership.md. This class has the
+// The decisions of a shard that keep any two members from getting different verdicts, and any two
+// layouts from getting different sums. Each decision of the first kind is one function here, with
+// the number of its rule in docs/membership.md. This class has the
 // correct rules. Tests derive from it to show that a broken rule is noticed.
 #pragma once
 
@@ -11,7 +12,9 @@
 namespace byteps::protocol {
 
 class Attendance;
+class Members;
 struct Piece;
+class ProcessSet;
 struct ToldVerdict;
 class Verdict;
 
@@ -57,6 +60,10 @@ class ShardRules {
   // Rule 10: no member can hold a sum of a round that this shard has not decided, because all
   // members have said what they hold since the piece came here in epoch `since`.
   virtual bool NobodyHoldsASum(const Attendance& attendance, uint64_t since) const;
+
+  // In the tree of a sum, a contributor stands at the place of this rank: its lowest in the set.
+  // All its other ranks in the set would do as well where its ranks have a block of places.
+  virtual uint32_t RankInSum(const ProcessSet& set, const Members& members, Slot slot) const;
 };
 
 }  // namespace byteps::protocol

@@ -12,10 +12,10 @@ namespace {
 
 // Checks Average out of place, and in place of the last input.
 void CheckAverage(DataType type, const std::vector<Bytes>& inputs, uint32_t divisor,
-                  size_t misalignment, const Places& places) {
+                  size_t misalignment, const reference::Tree& of) {
   const size_t count = inputs[0].size() / SizeOf(type);
-  const SumTree tree(places);
-  const Bytes expected = reference::Average(type, inputs, places, count, divisor);
+  const SumTree tree(of.places, of.nodes);
+  const Bytes expected = reference::Average(type, inputs, of, count, divisor);
   ForEachTarget([&] {
     std::vector<Placed> placed;
     std::vector<const std::byte*> pointers;
@@ -32,7 +32,7 @@ void CheckAverage(DataType type, const std::vector<Bytes>& inputs, uint32_t divi
 
 void CheckAverage(DataType type, const std::vector<Bytes>& inputs, uint32_t divisor,
                   size_t misalignment) {
-  CheckAverage(type, inputs, divisor, misalignment, RowOf(inputs.size()));
+  CheckAverage(type, inputs, divisor, misalignment, {RowOf(inputs.size())});
 }
 
 std::vector<Bytes> RandomInputs(DataType type, size_t count, size_t ways, std::mt19937_64& random) {
@@ -74,7 +74,9 @@ TEST(AverageTest, AnyRowAndAnyPlaces) {
         const uint32_t last = places.empty() ? 0 : places.back();
         places.push_back(last + 1 + static_cast<uint32_t>(random() % 5));
       }
-      CheckAverage(type, RandomInputs(type, 203, ways, random), ways + 1, 7, places);
+      CheckAverage(type, RandomInputs(type, 203, ways, random), ways + 1, 7, {places});
+      if (SizeOf(type) != 2) continue;
+      CheckAverage(type, RandomInputs(type, 203, ways, random), ways + 1, 7, {places, Nodes::kOwn});
     }
   }
 }
@@ -111,6 +113,21 @@ TEST(AverageTest, HalvesRoundOnceAtTheEnd) {
   // (4.796875 + 6.33984375 + 5.8515625) / 3 is 5.6627..., but their sum is no float16.
   EXPECT_EQ(AverageOf<uint16_t>(DataType::kFloat16, {{0x44cc}, {0x4657}, {0x45da}}, 3),
             std::vector<uint16_t>{0x45aa});
+}
+
+// (2048 + 1) / 2 is 1024.5, and float16 has no 2049.
+TEST(AverageTest, WithNodesOfTheirOwnTypeTheQuotientIsRoundedAgain) {
+  const uint16_t values[] = {0x6800, 0x3c00};
+  const std::byte* pointers[] = {reinterpret_cast<const std::byte*>(&values[0]),
+                                 reinterpret_cast<const std::byte*>(&values[1])};
+  uint16_t out = 0;
+  auto* to = reinterpret_cast<std::byte*>(&out);
+  Average(DataType::kFloat16, to, pointers, SumTree(RowOf(2)), 1, 2);
+  EXPECT_EQ(out, 0x6400) << "1024, the even one of two at the same distance";
+  Average(DataType::kFloat16, to, pointers, SumTree(RowOf(2), Nodes::kOwn), 1, 3);
+  EXPECT_EQ(out, 0x6155) << "2048 / 3";
+  Average(DataType::kFloat16, to, pointers, SumTree(RowOf(2)), 1, 3);
+  EXPECT_EQ(out, 0x6156) << "2049 / 3";
 }
 
 TEST(AverageTest, IntegersAreTheExactQuotientRoundedDown) {

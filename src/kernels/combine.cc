@@ -103,13 +103,20 @@ template <class Format, class Op>
 inline constexpr bool kOrderMatters =
     Format::kIsFloat && (std::is_base_of_v<Sum, Op> || std::is_same_v<Op, Product>);
 
-// v = v op w, for the four vectors of a group.
-template <class Op, class D, class V>
-HWY_INLINE void Apply(D d, V& v0, V& v1, V& v2, V& v3, V w0, V w1, V w2, V w3) {
+// A node: v = v op w, for the four vectors of a group.
+template <class Format, class Op, class V>
+HWY_INLINE void Apply(V& v0, V& v1, V& v2, V& v3, V w0, V w1, V w2, V w3) {
+  const typename Format::Tag d;
   v0 = Op::Apply(d, v0, w0);
   v1 = Op::Apply(d, v1, w1);
   v2 = Op::Apply(d, v2, w2);
   v3 = Op::Apply(d, v3, w3);
+  if constexpr (Format::kRoundsNodes) {
+    v0 = Format::Round(v0);
+    v1 = Format::Round(v1);
+    v2 = Format::Round(v2);
+    v3 = Format::Round(v3);
+  }
 }
 
 // ---- One group of every input.
@@ -170,7 +177,7 @@ HWY_INLINE void TakeRow(Group& group, size_t first, V& v0, V& v1, V& v2, V& v3) 
     V w0, w1, w2, w3;
     TakeRow<kLeft, Op>(group, first, v0, v1, v2, v3);
     TakeRow<kLeaves - kLeft, Op>(group, first + kLeft, w0, w1, w2, w3);
-    Apply<Op>(typename Group::Format::Tag(), v0, v1, v2, v3, w0, w1, w2, w3);
+    Apply<typename Group::Format, Op>(v0, v1, v2, v3, w0, w1, w2, w3);
   }
 }
 
@@ -193,8 +200,7 @@ class BySteps {
 
   template <class Op, class Group, class V>
   HWY_INLINE void Take(Group& group, V& v0, V& v1, V& v2, V& v3) {
-    using Tag = typename Group::Format::Tag;
-    using Computed = Plain<hn::TFromD<Tag>>;
+    using Computed = Plain<hn::TFromD<typename Group::Format::Tag>>;
     std::byte* top = waiting_;
     const SumTree::Step* step = steps_.data();
     const SumTree::Step* const end = step + steps_.size();
@@ -210,7 +216,7 @@ class BySteps {
         top -= kGroupBytesMax;
         V w0, w1, w2, w3;
         Computed::Load(top, w0, w1, w2, w3);
-        Apply<Op>(Tag(), v0, v1, v2, v3, w0, w1, w2, w3);
+        Apply<typename Group::Format, Op>(v0, v1, v2, v3, w0, w1, w2, w3);
       }
       if (++step == end) return;
       Computed::Store(v0, v1, v2, v3, top);
@@ -234,7 +240,7 @@ class InLine {
     for (size_t input = 1; input < inputs_; ++input) {
       V w0, w1, w2, w3;
       group.Load(input, w0, w1, w2, w3);
-      Apply<Op>(typename Group::Format::Tag(), v0, v1, v2, v3, w0, w1, w2, w3);
+      Apply<typename Group::Format, Op>(v0, v1, v2, v3, w0, w1, w2, w3);
     }
   }
 
@@ -345,6 +351,23 @@ Loop FloatLoop(byteps::Combine how, const SumTree& tree) {
   return nullptr;
 }
 
+// For nodes of the halves' own type. A sum is such a number already when it is divided.
+template <class Format>
+Loop OwnNodesLoop(byteps::Combine how, const SumTree& tree) {
+  switch (how) {
+    case byteps::Combine::kSum: return LoopOf<OwnNodes<Format>, Sum>();
+    case byteps::Combine::kProduct: return LoopOf<OwnNodes<Format>, Product>();
+    case byteps::Combine::kAverage: return LoopOf<OwnNodes<Format>, Mean>();
+    default: return FloatLoop<Format>(how, tree);
+  }
+}
+
+template <class Format>
+Loop HalfLoop(byteps::Combine how, const SumTree& tree) {
+  return tree.nodes() == Nodes::kOwn ? OwnNodesLoop<Format>(how, tree)
+                                     : FloatLoop<Format>(how, tree);
+}
+
 // Sums and products wrap, so signed numbers share the loops of unsigned ones.
 template <class T>
 Loop IntegerLoop(byteps::Combine how) {
@@ -378,8 +401,8 @@ Loop LoopFor(byteps::Combine how, DataType type, const SumTree& tree) {
   switch (type) {
     case DataType::kFloat32: return FloatLoop<Plain<float>>(how, tree);
     case DataType::kFloat64: return FloatLoop<Plain<double>>(how, tree);
-    case DataType::kFloat16: return FloatLoop<Float16>(how, tree);
-    case DataType::kBfloat16: return FloatLoop<Bfloat16>(how, tree);
+    case DataType::kFloat16: return HalfLoop<Float16>(how, tree);
+    case DataType::kBfloat16: return HalfLoop<Bfloat16>(how, tree);
     case DataType::kInt8: return IntegerLoop<int8_t>(how);
     case DataType::kInt16: return IntegerLoop<int16_t>(how);
     case DataType::kInt32: return IntegerLoop<int32_t>(how);

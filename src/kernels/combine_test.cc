@@ -21,10 +21,11 @@ struct Shape {
   size_t alias = kNoAlias;  // the input that is also the output
   unsigned special_every = 6;
   Places places = {};  // none: a row
+  Nodes nodes = Nodes::kFloat32;
 };
 
-Places PlacesOf(const Shape& shape) {
-  return shape.places.empty() ? RowOf(shape.ways) : shape.places;
+reference::Tree TreeOf(const Shape& shape) {
+  return {shape.places.empty() ? RowOf(shape.ways) : shape.places, shape.nodes};
 }
 
 std::vector<Bytes> RandomInputs(DataType type, const Shape& shape, std::mt19937_64& random) {
@@ -49,6 +50,7 @@ std::string Describe(byteps::Combine how, const Shape& shape) {
   if (shape.alias != kNoAlias) text += ", in place of input " + std::to_string(shape.alias);
   if (!shape.places.empty()) text += ", at places";
   for (uint32_t place : shape.places) text += " " + std::to_string(place);
+  if (shape.nodes == Nodes::kOwn) text += ", nodes of their own type";
   return text;
 }
 
@@ -63,7 +65,7 @@ void CheckOne(byteps::Combine how, DataType type, const std::vector<Bytes>& inpu
   for (Placed& input : placed) pointers.push_back(input.data());
   Placed separate(Bytes(expected.size()), shape.misalignment);
   Placed& out = shape.alias == kNoAlias ? separate : placed[shape.alias];
-  Combine(how, type, out.data(), pointers, SumTree(PlacesOf(shape)), shape.count);
+  Combine(how, type, out.data(), pointers, SumTree(TreeOf(shape).places, shape.nodes), shape.count);
   ExpectSame(type, out.contents(), expected, Describe(how, shape));
   EXPECT_TRUE(out.GuardsAreIntact()) << Describe(how, shape);
   for (size_t way = 0; way < inputs.size(); ++way) {
@@ -72,14 +74,18 @@ void CheckOne(byteps::Combine how, DataType type, const std::vector<Bytes>& inpu
   }
 }
 
-// Every type and operation on every target.
-void CheckAll(const Shape& shape, uint64_t seed) {
+// Every type and operation on every target, with both kinds of nodes.
+void CheckAll(Shape shape, uint64_t seed) {
   std::mt19937_64 random(seed);
   for (DataType type : kAllTypes) {
     const std::vector<Bytes> inputs = RandomInputs(type, shape, random);
     for (byteps::Combine how : kAllHows) {
-      const Bytes expected = reference::Combine(how, type, inputs, PlacesOf(shape), shape.count);
-      ForEachTarget([&] { CheckOne(how, type, inputs, shape, expected); });
+      for (Nodes nodes : {Nodes::kFloat32, Nodes::kOwn}) {
+        if (nodes == Nodes::kOwn && SizeOf(type) != 2) continue;
+        shape.nodes = nodes;
+        const Bytes expected = reference::Combine(how, type, inputs, TreeOf(shape), shape.count);
+        ForEachTarget([&] { CheckOne(how, type, inputs, shape, expected); });
+      }
     }
   }
 }
@@ -100,7 +106,7 @@ TEST(CombineTest, EveryLengthUpToFourVectorsAndMore) {
       const Shape shape{count, 1 + count % 4, count};
       const std::vector<Bytes> inputs = RandomInputs(type, shape, random);
       for (byteps::Combine how : kAllHows) {
-        const Bytes expected = reference::Combine(how, type, inputs, PlacesOf(shape), count);
+        const Bytes expected = reference::Combine(how, type, inputs, TreeOf(shape), count);
         ForEachTarget([&] { CheckOne(how, type, inputs, shape, expected); });
       }
     }
@@ -176,8 +182,11 @@ TEST(CombineTest, EveryHalfWithInterestingPartners) {
       }
       const std::vector<Bytes> inputs = {every, same};
       for (byteps::Combine how : kAllHows) {
-        const Bytes expected = reference::Combine(how, type, inputs, RowOf(2), kAll);
-        ForEachTarget([&] { CheckOne(how, type, inputs, {kAll, 2, 0}, expected); });
+        for (Nodes nodes : {Nodes::kFloat32, Nodes::kOwn}) {
+          const Shape shape{.count = kAll, .ways = 2, .misalignment = 0, .nodes = nodes};
+          const Bytes expected = reference::Combine(how, type, inputs, TreeOf(shape), kAll);
+          ForEachTarget([&] { CheckOne(how, type, inputs, shape, expected); });
+        }
       }
     }
   }
@@ -241,6 +250,27 @@ TEST(CombineTest, HalvesRoundOnceAtTheEnd) {
     EXPECT_EQ(CombineValues<uint16_t>(byteps::Combine::kSum, DataType::kBfloat16,
                                       {{0x4380}, {0x3f80}, {0x3f80}}),
               std::vector<uint16_t>{0x4381});
+  });
+}
+
+TEST(CombineTest, NodesOfTheirOwnTypeAreRoundedEachTime) {
+  ForEachTarget([] {
+    const auto sum = [](DataType type, const std::vector<uint16_t>& values) {
+      std::vector<const std::byte*> pointers;
+      for (const uint16_t& value : values) {
+        pointers.push_back(reinterpret_cast<const std::byte*>(&value));
+      }
+      uint16_t out = 0;
+      Combine(byteps::Combine::kSum, type, reinterpret_cast<std::byte*>(&out), pointers,
+              SumTree(RowOf(values.size()), Nodes::kOwn), 1);
+      return out;
+    };
+    // 2048 + 1 is a tie that float16 rounds down, twice; 1 + 1 comes first on the other side.
+    EXPECT_EQ(sum(DataType::kFloat16, {0x6800, 0x3c00, 0x3c00}), 0x6800);
+    EXPECT_EQ(sum(DataType::kFloat16, {0x3c00, 0x3c00, 0x6800}), 0x6801);
+    // 65504 + 65504 is infinite.
+    EXPECT_EQ(sum(DataType::kFloat16, {0x7bff, 0x7bff, 0xfbff}), 0x7c00);
+    EXPECT_EQ(sum(DataType::kBfloat16, {0x4380, 0x3f80, 0x3f80}), 0x4380);
   });
 }
 

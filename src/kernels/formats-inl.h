@@ -78,6 +78,10 @@ class Padded {
 
 using Float16Tag = hn::Rebind<hwy::float16_t, FloatTag>;
 
+HWY_INLINE FloatVector RoundToFloat16(FloatVector value) {
+  return hn::PromoteTo(FloatTag(), hn::DemoteTo(Float16Tag(), value));
+}
+
 HWY_INLINE FloatVector LoadFloat16(const std::byte* from) {
   return hn::PromoteTo(FloatTag(), hn::LoadU(Float16Tag(), Lanes<hwy::float16_t>(from)));
 }
@@ -88,11 +92,10 @@ HWY_INLINE void StoreFloat16(FloatVector value, std::byte* to) {
 
 #else
 
-HWY_INLINE FloatVector LoadFloat16(const std::byte* from) {
+HWY_INLINE FloatVector FromFloat16(BitsVector half) {
   const FloatTag df;
   const IntTag di;
   const BitsTag du;
-  const BitsVector half = hn::PromoteTo(du, hn::LoadU(HalfTag(), Lanes<uint16_t>(from)));
   const IntVector size = hn::BitCast(di, hn::And(half, hn::Set(du, 0x7fff)));
   const BitsVector sign = hn::ShiftLeft<16>(hn::And(half, hn::Set(du, 0x8000)));
   // The bias of the exponent grows by 112; infinity and NaN need twice that.
@@ -105,7 +108,7 @@ HWY_INLINE FloatVector LoadFloat16(const std::byte* from) {
   return hn::BitCast(df, hn::Or(hn::BitCast(du, value), sign));
 }
 
-HWY_INLINE void StoreFloat16(FloatVector value, std::byte* to) {
+HWY_INLINE IntVector ToFloat16(FloatVector value) {
   const FloatTag df;
   const IntTag di;
   const BitsTag du;
@@ -121,7 +124,19 @@ HWY_INLINE void StoreFloat16(FloatVector value, std::byte* to) {
   IntVector half = hn::IfThenElse(hn::Lt(size, hn::Set(di, 0x38800000)), subnormal, normal);
   half = hn::IfThenElse(hn::Gt(size, hn::Set(di, 0x477fffff)), hn::Set(di, 0x7c00), half);
   half = hn::IfThenElse(hn::Gt(size, hn::Set(di, 0x7f800000)), hn::Set(di, 0x7e00), half);
-  hn::StoreU(hn::DemoteTo(HalfTag(), hn::Or(half, sign)), HalfTag(), Lanes<uint16_t>(to));
+  return hn::Or(half, sign);
+}
+
+HWY_INLINE FloatVector RoundToFloat16(FloatVector value) {
+  return FromFloat16(hn::BitCast(BitsTag(), ToFloat16(value)));
+}
+
+HWY_INLINE FloatVector LoadFloat16(const std::byte* from) {
+  return FromFloat16(hn::PromoteTo(BitsTag(), hn::LoadU(HalfTag(), Lanes<uint16_t>(from))));
+}
+
+HWY_INLINE void StoreFloat16(FloatVector value, std::byte* to) {
+  hn::StoreU(hn::DemoteTo(HalfTag(), ToFloat16(value)), HalfTag(), Lanes<uint16_t>(to));
 }
 
 #endif
@@ -164,6 +179,7 @@ struct Plain {
   using Stored = hwy::MakeUnsigned<T>;
   static constexpr size_t kPrefetchBytes = 0;
   static constexpr bool kIsFloat = hwy::IsFloat<T>();
+  static constexpr bool kRoundsNodes = false;
   static constexpr Stored kInfinity =
       kIsFloat ? static_cast<Stored>(sizeof(T) == 4 ? 0x7f800000u : 0x7ff0000000000000u) : 0;
   static constexpr Stored kNan =
@@ -210,6 +226,7 @@ struct Float16 {
   using Stored = uint16_t;
   static constexpr size_t kPrefetchBytes = kHalfPrefetchBytes;
   static constexpr bool kIsFloat = true;
+  static constexpr bool kRoundsNodes = false;
   static constexpr Stored kInfinity = 0x7c00;
   static constexpr Stored kNan = 0x7e00;
 
@@ -223,6 +240,8 @@ struct Float16 {
     v2 = LoadFloat16(from + 2 * step);
     v3 = LoadFloat16(from + 3 * step);
   }
+
+  static HWY_INLINE Vector Round(Vector value) { return RoundToFloat16(value); }
 
   static HWY_INLINE void Store(Vector v0, Vector v1, Vector v2, Vector v3, std::byte* to) {
     const size_t step = GroupBytes() / 4;
@@ -241,6 +260,7 @@ struct Bfloat16 {
   using Stored = uint16_t;
   static constexpr size_t kPrefetchBytes = kHalfPrefetchBytes;
   static constexpr bool kIsFloat = true;
+  static constexpr bool kRoundsNodes = false;
   static constexpr Stored kInfinity = 0x7f80;
   static constexpr Stored kNan = 0x7fc0;
 
@@ -251,6 +271,10 @@ struct Bfloat16 {
     const uint32_t* pairs = Lanes<uint32_t>(from);
     Split(hn::LoadU(BitsTag(), pairs), even0, odd0);
     Split(hn::LoadU(BitsTag(), pairs + hn::Lanes(BitsTag())), even1, odd1);
+  }
+
+  static HWY_INLINE Vector Round(Vector value) {
+    return hn::BitCast(Tag(), hn::And(RoundToBfloat16(value), hn::Set(BitsTag(), 0xffff0000u)));
   }
 
   static HWY_INLINE void Store(Vector even0, Vector odd0, Vector even1, Vector odd1,
@@ -276,6 +300,12 @@ struct Bfloat16 {
     return hn::BitCast(BitsTag(), hn::OddEven(hn::BitCast(halves, high), hn::BitCast(halves, low)));
 #endif
   }
+};
+
+// A half whose sums and products are rounded to its own type at each node.
+template <class Half>
+struct OwnNodes : Half {
+  static constexpr bool kRoundsNodes = true;
 };
 
 // ---- One bit pattern for NaN.

@@ -24,7 +24,8 @@ namespace byteps::kernels {
 // normalised).
 //
 //   float32, float64   sum and product: IEEE 754, one rounding per node
-//   float16, bfloat16  nodes in float32, rounded once at the end, to nearest even
+//   float16, bfloat16  nodes in float32, rounded once at the end, to nearest even; or nodes of
+//                      their own type, each rounded so (Nodes)
 //   floats             min and max: a NaN in any input gives NaN; -0.0 is less than +0.0
 //   integers           sum and product wrap modulo 2^bits
 //   bool               any nonzero byte is true; sum and max are "or", product and min are "and";
@@ -37,7 +38,7 @@ void Combine(byteps::Combine how, DataType type, std::byte* out,
              std::span<const std::byte* const> inputs, const SumTree& tree, size_t count);
 
 // out[i] = (inputs[0][i] + inputs[1][i] + ...) / divisor, in one pass: floats as the sum of
-// Combine, then true division (float16 and bfloat16 in float32, rounded once at the end; outside
+// Combine, then true division (of float16 and bfloat16 in float32, rounded at the end; outside
 // float64 the divisor is exact up to 2^24). Integers are the exact quotient, rounded toward minus
 // infinity: the sum does not wrap on the way. bool is "or". Memory as for Combine.
 // REQUIRES: inputs is not empty; `tree` has as many; divisor is at least their number.

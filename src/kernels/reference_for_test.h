@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "src/base/types.h"
+#include "src/kernels/sum_tree.h"
 
 namespace byteps::kernels::reference {
 
@@ -142,39 +143,46 @@ inline Places RowOf(size_t count) {
   return places;
 }
 
-// Returns the node of this height above the places from `begin` to `end`.
-template <class T>
-T Node(byteps::Combine how, const Places& places, const std::vector<T>& values, size_t begin,
+// The tree over some places; with nodes of the elements' own type, each node is rounded.
+struct Tree {
+  Places places;
+  Nodes nodes = Nodes::kFloat32;
+};
+
+// Returns the node of this height above the inputs from `begin` to `end`.
+template <class Codec, class T = typename Codec::Computed>
+T Node(byteps::Combine how, const Tree& tree, const std::vector<T>& values, size_t begin,
        size_t end, int height) {
   if (end - begin == 1) return values[begin];
   size_t middle = begin;
-  while (middle < end && (places[middle] >> (height - 1) & 1) == 0) ++middle;
+  while (middle < end && (tree.places[middle] >> (height - 1) & 1) == 0) ++middle;
   if (middle == begin || middle == end) {
-    return Node(how, places, values, begin, end, height - 1);
+    return Node<Codec>(how, tree, values, begin, end, height - 1);
   }
-  return CombineTwo(how, Node(how, places, values, begin, middle, height - 1),
-                    Node(how, places, values, middle, end, height - 1));
+  const T node = CombineTwo<T>(how, Node<Codec>(how, tree, values, begin, middle, height - 1),
+                               Node<Codec>(how, tree, values, middle, end, height - 1));
+  return tree.nodes == Nodes::kOwn ? Codec::Decode(Codec::Encode(node)) : node;
 }
 
 // Calls `store(i, value)` with the root of the tree of each element i.
 template <class Codec, class Store>
-void ForEachRoot(byteps::Combine how, const std::vector<Bytes>& inputs, const Places& places,
+void ForEachRoot(byteps::Combine how, const std::vector<Bytes>& inputs, const Tree& tree,
                  size_t count, Store store) {
   for (size_t i = 0; i < count; ++i) {
     std::vector<typename Codec::Computed> values;
     for (const Bytes& input : inputs) {
       values.push_back(Codec::Decode(ReadAt<typename Codec::Stored>(input.data(), i)));
     }
-    store(i, Node(how, places, values, 0, values.size(), 32));
+    store(i, Node<Codec>(how, tree, values, 0, values.size(), 32));
   }
 }
 
 inline Bytes Combine(byteps::Combine how, DataType type, const std::vector<Bytes>& inputs,
-                     const Places& places, size_t count) {
+                     const Tree& tree, size_t count) {
   Bytes out(count * SizeOf(type));
   WithCodec(type, [&](auto codec) {
     using Codec = decltype(codec);
-    ForEachRoot<Codec>(how, inputs, places, count, [&](size_t i, auto value) {
+    ForEachRoot<Codec>(how, inputs, tree, count, [&](size_t i, auto value) {
       WriteAt<typename Codec::Stored>(out.data(), i, Codec::Encode(value));
     });
   });
@@ -182,17 +190,17 @@ inline Bytes Combine(byteps::Combine how, DataType type, const std::vector<Bytes
 }
 
 // Averages integers by their exact sum and quotient, floats by one division of the sum.
-inline Bytes Average(DataType type, const std::vector<Bytes>& inputs, const Places& places,
+inline Bytes Average(DataType type, const std::vector<Bytes>& inputs, const Tree& tree,
                      size_t count, uint32_t divisor) {
   const auto sum = byteps::Combine::kSum;
-  if (type == DataType::kBool) return Combine(sum, type, inputs, places, count);
+  if (type == DataType::kBool) return Combine(sum, type, inputs, tree, count);
   Bytes out(count * SizeOf(type));
   WithCodec(type, [&](auto codec) {
     using Codec = decltype(codec);
     using Stored = typename Codec::Stored;
     using Computed = typename Codec::Computed;
     if constexpr (std::is_floating_point_v<Computed>) {
-      ForEachRoot<Codec>(sum, inputs, places, count, [&](size_t i, Computed value) {
+      ForEachRoot<Codec>(sum, inputs, tree, count, [&](size_t i, Computed value) {
         const Computed average = value / static_cast<Computed>(divisor);
         WriteAt<Stored>(out.data(), i, Codec::Encode(average));
       });

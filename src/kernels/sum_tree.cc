@@ -49,7 +49,8 @@ class Waiting {
 
 }  // namespace
 
-void SumTree::Plan(std::span<const uint32_t> places) {
+void SumTree::Plan(std::span<const uint32_t> places, Nodes nodes) {
+  nodes_ = nodes;
   inputs_ = places.size();
   is_row_ = true;
   if (inputs_ > few_.size() && many_.size() < inputs_) many_.resize(inputs_);

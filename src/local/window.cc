@@ -73,9 +73,10 @@ Window::Window(ByteSpan memory, const WindowShape& shape, uint32_t rank, Heaps* 
   BYTEPS_CHECK(shape.ranks <= kLocalRanksMax && shape.blocks >= 2 && shape.blocks <= kBlocksMax);
 }
 
-void Window::SetPlaces(std::span<const uint32_t> places) {
+void Window::SetPlaces(std::span<const uint32_t> places, kernels::Nodes nodes) {
   BYTEPS_CHECK(places.size() <= kLocalRanksMax);
   // The number of the next use tells the ranks of these words.
+  words_.nodes.store(static_cast<uint32_t>(nodes), std::memory_order_relaxed);
   for (size_t rank = 0; rank < places.size(); ++rank) {
     words_.places[rank].store(places[rank], std::memory_order_relaxed);
   }
@@ -87,7 +88,8 @@ void Window::PlanSum(RankSet ranks, kernels::SumTree& tree) const {
   ForEach(ranks, [&](uint32_t rank) {
     places[count++] = words_.places[rank].load(std::memory_order_relaxed);
   });
-  tree.Plan({places.data(), count});
+  const uint32_t nodes = words_.nodes.load(std::memory_order_relaxed);
+  tree.Plan({places.data(), count}, static_cast<kernels::Nodes>(nodes));
 }
 
 std::optional<AdmittedUse> Window::Admit(const BlockUse& use) {

@@ -42,7 +42,7 @@ class Window {
   // Gives the ranks, from 0 on, their places in the tree of sums. Only the carrier may call it,
   // before it admits a use of the generation in which they have these places. Any thread.
   // REQUIRES: the places ascend.
-  void SetPlaces(std::span<const uint32_t> places);
+  void SetPlaces(std::span<const uint32_t> places, kernels::Nodes nodes = kernels::Nodes::kFloat32);
   // Makes the tree over the places of these ranks.
   void PlanSum(RankSet ranks, kernels::SumTree& tree) const;
 

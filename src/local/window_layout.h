@@ -69,9 +69,10 @@ struct WindowWords {
   std::atomic<uint64_t> lost;                  // ranks whose process has ended; any rank adds them
   std::atomic<uint64_t> lenders;               // ranks that lend from their heaps; each adds itself
   std::atomic<uint32_t> awaits_less;           // the carrier waits for ranks to owe less; it writes
-  // The places of the ranks in the tree of sums; the carrier writes them before it admits the first
-  // use of a generation.
+  // The places of the ranks in the tree of sums, and the type of its nodes (kernels::Nodes); the
+  // carrier writes them before it admits the first use of a generation.
   std::array<std::atomic<uint32_t>, kLocalRanksMax> places;
+  std::atomic<uint32_t> nodes;
   std::array<RankWords, kLocalRanksMax> ranks;
   std::array<UseWords, size_t{kUsesOfBlock} * kBlocksMax> uses;  // by block
   std::array<BlockWords, kBlocksMax> blocks;

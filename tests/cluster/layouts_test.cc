@@ -74,6 +74,8 @@ struct SumCase {
   }
 };
 
+bool IsHalf(DataType type) { return SizeOf(type) == 2; }
+
 // Returns numbers whose sums and products round at every node.
 Bytes InputOf(const SumCase& one, uint32_t rank) {
   const uint64_t seed = 1000 * rank + 10 * one.count + static_cast<uint64_t>(one.op);
@@ -81,14 +83,16 @@ Bytes InputOf(const SumCase& one, uint32_t rank) {
   for (double& value : values) {
     if (one.op == Op::kProduct) value = 1 + value / (1U << 30);
     if (one.type == DataType::kFloat64) value /= 3;
+    if (one.type == DataType::kFloat16 && one.op != Op::kProduct) value /= 1 << 20;
   }
   return Encode(one.type, values);
 }
 
 // Returns the result if these ranks take part. Averages divide by the ranks of the set.
-Bytes ResultOf(const SumCase& one, const Ranks& ranks, uint32_t sum_group = 1) {
+Bytes ResultOf(const SumCase& one, const Ranks& ranks, uint32_t sum_group = 1,
+               bool same_bits = false) {
   Summands all;
-  all.nodes = one.type == DataType::kFloat64 ? DataType::kFloat64 : DataType::kFloat32;
+  all.nodes = IsHalf(one.type) && !same_bits ? DataType::kFloat32 : one.type;
   for (uint32_t rank : ranks) {
     all.at[PlaceOf(rank, sum_group)] = Decode(one.type, InputOf(one, rank));
   }
@@ -98,9 +102,9 @@ Bytes ResultOf(const SumCase& one, const Ranks& ranks, uint32_t sum_group = 1) {
   return Encode(one.type, root);
 }
 
-std::vector<SumCase> AllSumCases() {
-  std::vector<SumCase> cases = {{DataType::kFloat32, Op::kSum, 150001, 0}};  // shares of blocks
-  for (DataType type : {DataType::kFloat32, DataType::kFloat64}) {
+std::vector<SumCase> SumCasesOf(const std::vector<DataType>& types) {
+  std::vector<SumCase> cases = {{types[0], Op::kSum, 150001, 0}};  // shares of blocks
+  for (DataType type : types) {
     for (Op op : {Op::kSum, Op::kAverage, Op::kProduct}) {
       for (uint32_t set = 0; set < std::size(kLayoutSets); ++set) {
         // On one machine without servers the first two need no block.
@@ -110,6 +114,8 @@ std::vector<SumCase> AllSumCases() {
   }
   return cases;
 }
+
+std::vector<SumCase> AllSumCases() { return SumCasesOf({DataType::kFloat32, DataType::kFloat64}); }
 
 size_t DifferingIn(const SumCase& one, const Bytes& a, const Bytes& b) {
   size_t differing = 0;
@@ -141,12 +147,14 @@ struct Layout {
   std::vector<uint32_t> sizes;
   uint32_t servers = 0;
   uint32_t sum_group = 1;
+  bool same_bits = false;
 };
 
 std::string TextOf(const Layout& layout) {
   std::string text = "machines of";
   for (uint32_t size : layout.sizes) text += " " + std::to_string(size);
-  return text + ", " + std::to_string(layout.servers) + " servers";
+  text += ", " + std::to_string(layout.servers) + " servers";
+  return text + (layout.same_bits ? ", same bits" : "");
 }
 
 std::vector<Layout> AllLayouts() {
@@ -168,6 +176,7 @@ class Layouts : public ::testing::Test {
     options.medium = layout.servers == 0 ? Medium::kWindow : Medium::kMachines;
     options.workers = static_cast<uint32_t>(MachineLayout(layout.sizes).workers());
     options.sum_group = layout.sum_group;
+    options.same_bits = layout.same_bits;
     options.machine_sizes = layout.sizes;
     options.servers = layout.servers;
     options.shards = 2;
@@ -226,6 +235,38 @@ TEST_F(Layouts, SumsDependOnRanksAlone) {
     }
     cluster->LeaveInOrder();
   }
+}
+
+// With same_bits, what a machine rounds is a node. Without it, sums of single ranks and of one
+// machine without servers are rounded once, at the root.
+TEST_F(Layouts, HalvesHaveTheSameBitsIfTheJobWantsThem) {
+  const std::vector<SumCase> cases = SumCasesOf({DataType::kFloat16, DataType::kBfloat16});
+  size_t differing = 0;
+  for (bool same_bits : {false, true}) {
+    std::vector<Bytes> expected;
+    for (const SumCase& one : cases) {
+      const Ranks& ranks = kLayoutSets[one.set];
+      expected.push_back(ResultOf(one, ranks, 1, same_bits));
+      differing += DifferingIn(one, expected.back(), ResultOf(one, ranks, 1, !same_bits));
+    }
+    for (Layout layout : AllLayouts()) {
+      layout.same_bits = same_bits;
+      const bool is_rounded_once = layout.servers == 0 || layout.sizes.size() == kLayoutRanks;
+      if (layout.servers == 3 || (!same_bits && !is_rounded_once)) continue;
+      SCOPED_TRACE(TextOf(layout));
+      ASSERT_NO_FATAL_FAILURE(Start(layout));
+      for (const SumCase& one : cases) {
+        for (uint32_t rank : kLayoutSets[one.set]) Begin(one, rank);
+      }
+      for (size_t i = 0; i < cases.size(); ++i) {
+        for (uint32_t rank : kLayoutSets[cases[i].set]) {
+          ASSERT_NO_FATAL_FAILURE(Check(cases[i], rank, expected[i]));
+        }
+      }
+      cluster->LeaveInOrder();
+    }
+  }
+  EXPECT_GT(differing, 0u) << "or this test would prove nothing";
 }
 
 // Machines of three ranks are no blocks, so the sum is not that of other layouts. It still has one

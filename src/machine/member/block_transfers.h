@@ -66,7 +66,9 @@ class BlockTransfers {
 
   // Gives the ranks of the machine, from 0 on, their places in the tree of sums. Must be called
   // before a round is opened in which they have these places.
-  void SetPlaces(std::span<const uint32_t> places) { window_.SetPlaces(places); }
+  void SetPlaces(std::span<const uint32_t> places, kernels::Nodes nodes) {
+    window_.SetPlaces(places, nodes);
+  }
   // Open lets the pieces of a round have blocks from now on; Close forbids it. After Close, a piece
   // that is to be pushed waits until it is called off, and an answer is spread to nobody.
   void Open(const RoundKey& key, TransferRound round);

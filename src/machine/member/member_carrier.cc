@@ -73,7 +73,8 @@ void MemberCarrier::OnView(const protocol::to_lane::View& mail) {
   generation_ = mail.view->generation;
   shards_end_ = ShardsEnd(*mail.view);
   machine_ranks_.Take(mail.view->workers, slot_);
-  transfers_.SetPlaces(machine_ranks_.Places(mail.view->sum_group));
+  transfers_.SetPlaces(machine_ranks_.Places(mail.view->sum_group),
+                       kernels::NodesFor(mail.view->same_bits));
   gone_.clear();
   for (const wire::WorkerInfo& worker : mail.view->workers) {
     if (worker.left) gone_.push_back(worker.rank);

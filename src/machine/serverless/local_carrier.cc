@@ -52,7 +52,8 @@ LocalCarrier::LocalCarrier(local::Window& window, const LocalCarrierOptions& opt
   constexpr uint32_t kWeights[] = {1};
   names_.Begin(plan::PieceAssigner::Create(kWeights, options.piece_bytes_max).value(),
                options.ranks, options.piece_bytes_max);
-  window_.SetPlaces(PlacesOf(options.ranks, options.sum_group));
+  window_.SetPlaces(PlacesOf(options.ranks, options.sum_group),
+                    kernels::NodesFor(options.same_bits));
 }
 
 void LocalCarrier::OnWord(uint32_t rank, const LocalWords::ToCarrier& word, Time now) {

@@ -35,7 +35,8 @@ struct LocalCarrierOptions {
   // The ranks' processes, for people; 0, or no entry: not known.
   std::vector<uint32_t> processes{};
   std::string node{};      // the host's name, for people
-  uint32_t sum_group = 1;  // as in wire::View
+  uint32_t sum_group = 1;  // as in wire::View, like `same_bits`
+  bool same_bits = false;
 };
 
 class LocalCarrier {

@@ -113,7 +113,7 @@ LocalEngine::LocalEngine(const LocalEngineOptions& options, local::Meeting meeti
         LocalCarrierOptions{options.size, PieceBytesFor(options.size), options.judge_after,
                             options.stall_after, [this](const std::string& text) { Report(text); },
                             room_.Small(), ProcessesOf(meeting_, options.rank, options.size),
-                            options.node, options.sum_group},
+                            options.node, options.sum_group, options.same_bits},
         [this](uint32_t to, const LocalWords::ToRank& word) { channel_.SayTo(to, word); });
   }
 }

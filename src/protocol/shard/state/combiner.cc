@@ -28,7 +28,7 @@ void Combiner::Order(const Round& round) {
   if (!std::is_sorted(order_.begin(), order_.end())) std::sort(order_.begin(), order_.end());
   places_.clear();
   for (const auto& [place, slot] : order_) places_.push_back(place);
-  tree_.Plan(places_);
+  tree_.Plan(places_, kernels::NodesFor(members_.same_bits()));
 }
 
 // Collects the inputs in order. Encoded inputs are decoded.

@@ -35,6 +35,7 @@ std::vector<Slot> Members::SetView(const wire::View& view, bool begins) {
   }
   any_has_left_ = !left_ranks_.empty();
   sum_group_ = view.sum_group;
+  same_bits_ = view.same_bits;
   present_count_ = served_count_ = 0;
   for (Slot slot = 0; slot < members_.size(); ++slot) {
     std::sort(members_[slot].ranks.begin(), members_[slot].ranks.end());

@@ -42,8 +42,9 @@ class Members {
   // still be here.
   const RankSet& left_ranks() const { return left_ranks_; }
   bool AnyHasLeft() const { return any_has_left_; }
-  // Returns the view's sum_group.
+  // Return the view's sum_group and same_bits.
   uint32_t sum_group() const { return sum_group_; }
+  bool same_bits() const { return same_bits_; }
   // Returns a name for texts: "worker 3", or "workers 4, 5", by rank. Takes any slot.
   std::string NameOf(Slot slot) const;
   const std::vector<uint32_t>& RanksOf(Slot slot) const { return members_[slot].ranks; }
@@ -87,6 +88,7 @@ class Members {
   RankSet left_ranks_;
   bool any_has_left_ = false;
   uint32_t sum_group_ = 1;
+  bool same_bits_ = false;
   uint32_t present_count_ = 0;
   uint32_t served_count_ = 0;
   uint64_t last_join_ = 0;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "byteps/byteps.h"
+#include "byteps/sums.h"
 
 namespace {
 
@@ -210,6 +211,23 @@ TEST_F(CApi, ASizeThatCannotBeIsRefusedBeforeAnythingIsDone) {
   odd.code = BYTEPS_EVICTED;
   EXPECT_EQ(byteps_declare(session_, "w", &odd), BYTEPS_INVALID_ARGUMENT);
   EXPECT_EQ(odd.code, BYTEPS_EVICTED);
+}
+
+TEST_F(CApi, TheSumsOfAJobOfOneDependOnNothingElse) {
+  byteps_sums sums{};
+  ASSERT_EQ(byteps_get_sums(session_, &sums, &error_), BYTEPS_OK) << error_.message;
+  EXPECT_EQ(sums.bits, BYTEPS_SUM_BITS_RANKS);
+  EXPECT_STREQ(sums.text, "sums depend on ranks alone");
+  byteps_request request = Sum("w");
+  byteps_handle handle = 0;
+  ASSERT_EQ(byteps_start(session_, &request, &handle, &error_), BYTEPS_OK);
+  byteps_result result{};
+  ASSERT_EQ(byteps_get_result(session_, handle, &result, &error_), BYTEPS_OK);
+  EXPECT_EQ(result.flags, BYTEPS_RESULT_ANY_LAYOUT);
+  byteps_release(session_, handle);
+  EXPECT_EQ(byteps_get_sums(session_, nullptr, &error_), BYTEPS_INVALID_ARGUMENT);
+  sums.struct_size = 8;
+  EXPECT_EQ(byteps_get_sums(session_, &sums, &error_), BYTEPS_INVALID_ARGUMENT);
 }
 
 TEST_F(CApi, WhatIsKnownOfAJobOfOne) {

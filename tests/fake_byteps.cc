@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "byteps/device.h"
+#include "byteps/sums.h"
 
 using byteps::testing::FakeJob;
 using byteps::testing::FakeOperation;
@@ -215,6 +216,18 @@ byteps_code byteps_get_job_info(byteps_session* session, byteps_job_info* info, 
   info->takes_objects = 1;
   info->operation_limit_ms = 1800000;
   return session->job->refuse_with;
+}
+
+byteps_code byteps_get_sums(byteps_session* session, byteps_sums* sums, byteps_error*) {
+  *sums = {};
+  sums->bits = BYTEPS_SUM_BITS_MACHINES;
+  std::strcpy(sums->text, "sums of float16 depend on machines");
+  return session->job->refuse_with;
+}
+
+byteps_code byteps_foresee_sums(const char* const*, size_t, byteps_sums* sums, byteps_error*) {
+  *sums = {};
+  return BYTEPS_OK;
 }
 
 byteps_code byteps_get_speed(byteps_session* session, byteps_speed* speed) {

@@ -24,6 +24,7 @@ MUST_HAVE = (
     "byteps/include/byteps/byteps.h",
     "byteps/include/byteps/byteps.hpp",
     "byteps/include/byteps/device.h",
+    "byteps/include/byteps/sums.h",
     "byteps/share/cmake/byteps/byteps-config.cmake",
     "byteps/share/pkgconfig/byteps.pc",
 )

@@ -199,6 +199,10 @@ typedef struct byteps_request {
   int64_t limit_ms;
 } byteps_request;
 
+/* A flag of byteps_result: every layout of these ranks over machines and servers gives the same
+ * bits, but for those of a NaN. Never set if that may be wrong. */
+#define BYTEPS_RESULT_ANY_LAYOUT 1u
+
 /* The caller sets struct_size; byteps_get_result writes the rest. */
 typedef struct byteps_result {
   size_t struct_size BYTEPS_SIZE_OF(byteps_result);
@@ -209,7 +213,7 @@ typedef struct byteps_result {
    * rank that joined last. */
   int64_t first_dimension;
   uint32_t members; /* number of ranks whose contribution is in the result */
-  uint32_t reserved;
+  uint32_t flags;   /* BYTEPS_RESULT_ANY_LAYOUT, or 0 */
   /* Allgather, alltoall: the number of rows from each rank of the process set, 0 from a rank that
    * does not take part; valid as long as data. */
   const int64_t* received_splits;

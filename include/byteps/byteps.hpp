@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "byteps/byteps.h"
+#include "byteps/sums.h"
 
 namespace byteps {
 
@@ -281,6 +282,14 @@ class Session {
         [&](int32_t* ranks, size_t capacity, size_t* count, byteps_error* error) {
           return byteps_members(session_.get(), ranks, capacity, count, error);
         });
+  }
+
+  // What the bits of sums depend on in the job as it is now.
+  byteps_sums Sums() const {
+    byteps_sums sums{};
+    internal::Check(
+        [&](byteps_error* error) { return byteps_get_sums(session_.get(), &sums, error); });
+    return sums;
   }
 
   // Leaves the job in order; open operations fail with BYTEPS_SHUTDOWN. Blocks a bounded time. May

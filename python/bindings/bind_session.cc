@@ -2,6 +2,7 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "byteps/byteps.h"
+#include "byteps/sums.h"
 #include "python/bindings/bind_error.h"
 #include "python/bindings/ending.h"
 #include "python/bindings/followers.h"
@@ -102,6 +104,14 @@ class Session {
 
   bool takes_objects() const { return JobInfo().takes_objects != 0; }
   int64_t operation_limit_ms() const { return JobInfo().operation_limit_ms; }
+
+  // Returns what bits of sums depend on, as a byteps_sum_bits and a sentence.
+  std::pair<int, std::string> Sums() const {
+    byteps_sums sums{};
+    byteps_error error{};
+    RaiseIfFailed(byteps_get_sums(session_, &sums, &error), error);
+    return {static_cast<int>(sums.bits), sums.text};
+  }
 
   void Declare(const std::string& name) {
     CheckProcess();
@@ -217,6 +227,10 @@ class Session {
   std::tuple<uint64_t, int64_t, uint32_t> Result(uint64_t handle) {
     const byteps_result result = GetResult(handle);
     return {result.bytes, result.first_dimension, result.members};
+  }
+
+  bool IsOfAnyLayout(uint64_t handle) {
+    return (GetResult(handle).flags & BYTEPS_RESULT_ANY_LAYOUT) != 0;
   }
 
   std::tuple<int64_t, int64_t> Times(uint64_t handle) {
@@ -442,6 +456,8 @@ void BindSession(nb::module_& module) {
       .def("received_splits", &Session::ReceivedSplits, nb::arg("handle"))
       .def("handle_members", &Session::HandleMembers, nb::arg("handle"))
       .def("members", &Session::Members)
+      .def("sums", &Session::Sums)
+      .def("is_of_any_layout", &Session::IsOfAnyLayout, nb::arg("handle"))
       .def("copy_result", &Session::CopyResult, nb::arg("handle"), nb::arg("pointer"),
            nb::arg("size_bytes"))
       .def("release", &Session::Release, nb::arg("handle"))

@@ -10,6 +10,7 @@
 
 #include "byteps/byteps.h"
 #include "byteps/device.h"
+#include "byteps/sums.h"
 #include "src/base/text.h"
 #include "src/config/options.h"
 #include "src/session/c_error.h"
@@ -33,6 +34,20 @@ Result<config::Options> Load(const char* const* settings, size_t count) {
     texts.emplace_back(settings[i]);
   }
   return config::LoadOptions(config::Environment::OfProcess(), texts);
+}
+
+// `find` is called when the struct may be written.
+Status WriteSums(const std::function<plan::SumReport()>& find, byteps_sums* sums) {
+  if (sums == nullptr) return Missing("the place for what is known of sums");
+  Status sized = CheckSize(*sums);
+  if (!sized.ok()) return sized;
+  const plan::SumReport report = find();
+  byteps_sums own{};
+  own.bits = static_cast<byteps_sum_bits>(report.bits);
+  const std::string_view text = CutText(report.text, sizeof(own.text) - 1);
+  text.copy(own.text, text.size());
+  WriteSized(own, sums);
+  return Status::Ok();
 }
 
 Result<std::vector<uint32_t>> RanksFrom(const int32_t* ranks, size_t count, int32_t number) {
@@ -179,6 +194,22 @@ byteps_code byteps_get_job_info(byteps_session* session, byteps_job_info* info,
     own.operation_limit_ms = inner.operation_limit() / byteps::milliseconds(1);
     byteps::session::WriteSized(own, info);
     return Status::Ok();
+  });
+}
+
+byteps_code byteps_get_sums(byteps_session* session, byteps_sums* sums, byteps_error* error) {
+  return Call(session, error, [&](Session& inner) {
+    return byteps::session::WriteSums([&] { return inner.Sums(); }, sums);
+  });
+}
+
+byteps_code byteps_foresee_sums(const char* const* settings, size_t count, byteps_sums* sums,
+                                byteps_error* error) {
+  return Guard(error, [&]() -> Status {
+    Result<byteps::config::Options> options = byteps::session::Load(settings, count);
+    if (!options.ok()) return options.status();
+    return byteps::session::WriteSums([&] { return byteps::session::ForeseeSums(options.value()); },
+                                      sums);
   });
 }
 

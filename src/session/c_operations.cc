@@ -37,6 +37,7 @@ void WriteResult(const protocol::Outcome& outcome, byteps_result* result) {
   own.bytes = static_cast<size_t>(outcome.gathered_bytes);
   own.first_dimension = static_cast<int64_t>(outcome.rows);
   own.members = outcome.members;
+  own.flags = outcome.any_layout ? uint32_t{BYTEPS_RESULT_ANY_LAYOUT} : 0;
   own.received_splits = outcome.received_splits.data();
   own.received_split_count = outcome.received_splits.size();
   own.begun_ns = outcome.begun.time_since_epoch().count();

@@ -157,7 +157,10 @@ void Session::Submit(protocol::Operation operation, runtime::Engine::Done done) 
   std::shared_ptr<WideAverage> wide = Widened(operation);
   if (wide != nullptr) {
     done = [wide, done = std::move(done)](protocol::Outcome outcome) {
-      if (outcome.status.ok()) wide->Narrow();
+      if (outcome.status.ok()) {
+        wide->Narrow();
+        outcome.any_layout = !outcome.mixed;  // sums of int64 may wrap, these never do
+      }
       done(std::move(outcome));
     };
   }

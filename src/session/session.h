@@ -90,6 +90,8 @@ class Session {
   std::vector<uint32_t> MembersOf(const protocol::Outcome& outcome) const;
   // Returns the ranks of the last view, the lowest first.
   std::vector<uint32_t> Members() const { return engine_->Members(); }
+  // Returns what bits of sums depend on in the job as it is now.
+  plan::SumReport Sums() const { return engine_->Sums(); }
 
   void Release(Handle handle);
 

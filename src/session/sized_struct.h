@@ -10,6 +10,7 @@
 
 #include "byteps/byteps.h"
 #include "byteps/device.h"
+#include "byteps/sums.h"
 #include "src/base/status.h"
 
 namespace byteps::session {
@@ -38,6 +39,11 @@ template <>
 struct SizedStruct<byteps_job_info> {
   static constexpr const char* kName = "byteps_job_info";
   static constexpr size_t kBytesMin = sizeof(byteps_job_info);
+};
+template <>
+struct SizedStruct<byteps_sums> {
+  static constexpr const char* kName = "byteps_sums";
+  static constexpr size_t kBytesMin = sizeof(byteps_sums);
 };
 template <>
 struct SizedStruct<byteps_shared_memory> {

@@ -30,6 +30,7 @@ TEST(SizedStructTest, TheHeaderFillsInItsSize) {
   EXPECT_EQ(byteps_result{}.struct_size, sizeof(byteps_result));
   EXPECT_EQ(byteps_speed{}.struct_size, sizeof(byteps_speed));
   EXPECT_EQ(byteps_job_info{}.struct_size, sizeof(byteps_job_info));
+  EXPECT_EQ(byteps_sums{}.struct_size, sizeof(byteps_sums));
   EXPECT_EQ(byteps_error{}.struct_size, sizeof(byteps_error));
 }
 
@@ -53,6 +54,7 @@ TEST(SizedStructTest, TheFirstSizesStayAsTheyWere) {
   EXPECT_EQ(SizedStruct<byteps_job_info>::kBytesMin, 24u);
   EXPECT_EQ(SizedStruct<byteps_device_info>::kBytesMin, 272u);
   EXPECT_EQ(offsetof(byteps_request, stream), 112u);
+  EXPECT_EQ(SizedStruct<byteps_sums>::kBytesMin, 520u);
   EXPECT_EQ(offsetof(byteps_request, on_complete), 120u);
   EXPECT_EQ(offsetof(byteps_request, limit_ms), 136u);
 }

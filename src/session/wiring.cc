@@ -340,6 +340,24 @@ StagedOperations::FindDevices DeviceFinderOf(const config::Options& options) {
   return [library = options.cuda_library] { return device::cuda::FindDevices(library); };
 }
 
+plan::SumReport ForeseeSums(const config::Options& options) {
+  const MachineLayout layout = config::LayoutOf(options);
+  std::vector<plan::Summands> contributors;
+  for (uint64_t machine = 0; machine < layout.machines(); ++machine) {
+    config::Options there = options;
+    there.worker_id = static_cast<int64_t>(machine);
+    there.local_size = layout.SizeOf(machine);
+    const bool sums = config::IsOneOfMachine(there);
+    const uint64_t first = layout.FirstRank(machine);
+    for (uint64_t rank = first; rank < first + layout.SizeOf(machine); ++rank) {
+      if (rank == first || !sums) contributors.emplace_back();
+      contributors.back().push_back(static_cast<uint32_t>(rank));
+    }
+  }
+  return plan::DescribeSums(contributors, {.group = static_cast<uint32_t>(options.sum_group),
+                                           .own_nodes = config::SameBits(options)});
+}
+
 Status Serve(const config::Options& options) {
   std::unique_ptr<Log> log = MakeLog(options);
   Tell(options, *log);

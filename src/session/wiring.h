@@ -27,6 +27,10 @@ Result<runtime::StartedEngine> MakeEngine(const config::Options& options,
 // Returns how this process looks for devices with memory of their own.
 StagedOperations::FindDevices DeviceFinderOf(const config::Options& options);
 
+// Returns what bits of sums will depend on in the job of these options, if the first machine has
+// the first ranks, and so on. REQUIRES: role is worker.
+plan::SumReport ForeseeSums(const config::Options& options);
+
 // Runs a server or the coordinator, as the options say. Blocks until the job is over, or until
 // SIGTERM or SIGINT comes; it takes these signals over from the process for that time.
 Status Serve(const config::Options& options);

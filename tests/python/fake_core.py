@@ -105,6 +105,8 @@ class World:
         self.operation_limit_ms = 1_800_000
         self.stuck: list[str | None] = []
         self.memory: dict[int, bytearray] = {}  # that nobody has given back, by address
+        self.sums = (1, "sums of bfloat16 depend on machines")
+        self.of_one_layout: set[str] = set()  # names of operations
 
     def Session(self, settings: Sequence[str], opening: Opening) -> FakeSession:  # noqa: N802
         self.opened += 1
@@ -238,6 +240,12 @@ class FakeSession:
 
     def members(self) -> list[int]:
         return [rank for rank in range(self._world.size) if rank not in self._world.lost]
+
+    def sums(self) -> tuple[int, str]:
+        return self._world.sums
+
+    def is_of_any_layout(self, handle: int) -> bool:
+        return self._operations[handle].name not in self._world.of_one_layout
 
     def copy_result(self, handle: int, pointer: int, size_bytes: int) -> None:
         ctypes.memmove(pointer, self._operations[handle].gathered, size_bytes)

@@ -32,6 +32,7 @@ from byteps.common.errors import (
     UnavailableError,
 )
 from byteps.common.operations.reduction import Adasum, Average, Max, Min, Product, ReduceOp, Sum
+from byteps.common.same_bits import SameBits
 from byteps.common.session.default import (
     add_process_set,
     cross_rank,
@@ -47,6 +48,7 @@ from byteps.common.session.default import (
     rank,
     remove_process_set,
     resume,
+    same_bits,
     shutdown,
     size,
     start_timeline,
@@ -78,6 +80,7 @@ __all__ = [
     "ReduceOp",
     "RefusedError",
     "ReplicasDifferError",
+    "SameBits",
     "ShutdownError",
     "Sum",
     "UnavailableError",
@@ -106,6 +109,7 @@ __all__ = [
     "remove_process_set",
     "resume",
     "rocm_built",
+    "same_bits",
     "shutdown",
     "size",
     "start_timeline",

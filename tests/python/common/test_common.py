@@ -349,6 +349,15 @@ def test_machines_are_those_of_the_library(core) -> None:
         assert found == (machine, len(sizes), is_equal)
 
 
+def test_same_bits_are_told_with_the_reason(core) -> None:
+    default.init()
+    for depends_on, floats, halves in ((0, True, True), (1, True, False), (2, False, False)):
+        core.sums = (depends_on, "so it is")
+        found = default.same_bits()
+        assert (found.floats, found.halves, found.reason) == (floats, halves, "so it is")
+        assert bool(found) == halves
+
+
 @pytest.mark.parametrize(
     ("root", "towards_root", "announced"),
     [

@@ -50,9 +50,21 @@ def test_several_operations_of_one_flight(core) -> None:
     assert not flight.is_over()
     with pytest.raises(ValueError, match="still on its way"):
         _ = handle.members
+    with pytest.raises(ValueError, match="still on its way"):
+        _ = handle.any_layout
     assert default.pending().synchronize(handle) == "made"
     assert handle.members == [0, 1]
+    assert handle.any_layout
     assert flight.is_over()
+
+
+def test_a_flight_has_the_bits_of_any_layout_if_all_its_operations_have(core) -> None:
+    default.init()
+    requests = [Request(name, Operation.BARRIER, DataType.UINT8, (), 0, 0) for name in "ab"]
+    handle = default.pending().add(Flight(default.current(), requests, lambda _: "made"))
+    core.of_one_layout.add(core.names()[1])
+    assert default.pending().synchronize(handle) == "made"
+    assert not handle.any_layout
 
 
 def test_a_flight_whose_second_operation_cannot_start_frees_the_first_name_at_its_end(core) -> None:

@@ -141,6 +141,7 @@ def test_the_rest_of_a_group_is_not_started_when_the_first_fails(core) -> None:
         default.pending().synchronize(handle)
     assert core.names() == ["byteps.group"]
     assert handle.members == []
+    assert not handle.any_layout
 
 
 def test_an_operation_that_has_failed_keeps_nothing(core) -> None:

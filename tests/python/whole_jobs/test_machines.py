@@ -100,6 +100,14 @@ def test_each_machine_says_once_what_it_is(environment, options, line) -> None:
         assert out.count(line) == 1, out
 
 
+def test_machines_that_cannot_give_the_same_bits_are_refused_with_what_helps(environment) -> None:
+    with machines(environment, "small", (1, 2), BYTEPS_SAME_BITS="1") as started:
+        told = [finish(one) for one in started]
+    for code, out, _ in told:
+        assert code != 0, out
+        assert "ranks 1, 2 are no blocks; put larger machines first" in out
+
+
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_killed_worker_ends_its_machine_by_name_and_leaves_nothing(environment, rank) -> None:
     with machines(environment, "steps", (2, 2), python=COLD_PYTHON) as started:

@@ -15,6 +15,7 @@ from byteps.common import environment
 from byteps.common.errors import InvalidArgumentError, NotInitializedError
 from byteps.common.job.exit_reason import ExitReason
 from byteps.common.job.own_services import OwnServices
+from byteps.common.same_bits import SameBits
 from byteps.common.session.pending import PendingTable
 from byteps.common.session.process_sets import ProcessSet, ProcessSets
 from byteps.common.session.session import Session
@@ -301,6 +302,18 @@ def members() -> list[int]:
         assert len(bps.members()) == bps.size()  # nobody was lost
     """
     return current().members()
+
+
+def same_bits() -> SameBits:
+    """Return which sums have the same bits on every layout of the job's ranks, and the reason.
+
+    True where all have. The layout may change when workers come or go at a sync point.
+
+    Example::
+
+        assert bps.same_bits(), bps.same_bits().reason
+    """
+    return current().same_bits()
 
 
 def local_rank() -> int:

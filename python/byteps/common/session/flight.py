@@ -28,9 +28,11 @@ LOOK_AROUND_S = 0.5
 
 @dataclass(slots=True)
 class Receipt:
-    """Whose contributions are in a result; None until the flight is over."""
+    """Whose contributions are in a result, and whether every layout of their ranks gives its bits;
+    None until the flight is over."""
 
     ranks: list[int] | None = None
+    any_layout: bool | None = None
 
 
 class Watch(Protocol):
@@ -219,6 +221,7 @@ class Flight:
                     error = raised
             if error is not None:
                 self.error = error if self._watch is None else self._watch.explain(error)
+            self.receipt.any_layout = self._is_of_any_layout()
             self.receipt.ranks = self._members()
             self._let_go()
         finally:
@@ -262,6 +265,19 @@ class Flight:
     def _members(self) -> list[int]:
         parts = [self.session.members_of(operation) for operation in self.operations] or [[]]
         return [rank for rank in parts[0] if all(rank in others for others in parts[1:])]
+
+    def any_layout(self) -> bool:
+        """Return whether every layout gives the bits of the result, which is complete."""
+        found = self.receipt.any_layout
+        return self._is_of_any_layout() if found is None else found
+
+    def _is_of_any_layout(self) -> bool:
+        try:
+            return self.error is None and all(
+                self.session.is_of_any_layout(operation) for operation in self.operations
+            )
+        except BytepsError:  # one has failed, and has no result
+            return False
 
     # For `finish`.
 

@@ -63,6 +63,17 @@ class Handle(int, Generic[Result]):
             return list(self._receipt.ranks)
         return self._table.members_of(self)
 
+    @property
+    def any_layout(self) -> bool:
+        """Whether every layout of these ranks over machines and servers gives the same bits, but
+        for those of a NaN. False if the operation failed, and if that may be wrong.
+
+        Raises ValueError while the operation is on its way.
+        """
+        if self._receipt.any_layout is not None:
+            return self._receipt.any_layout
+        return self._table.any_layout_of(self)
+
 
 class PendingTable:
     """The handles of this process: positive, rising, never used again. Any thread.
@@ -112,6 +123,15 @@ class PendingTable:
         if isinstance(handle, Handle):
             return handle.members
         raise ValueError(f"Handle {handle} was not created or has been cleared.")
+
+    def any_layout_of(self, handle: Handle[object]) -> bool:
+        """Return Handle.any_layout of an operation that is over."""
+        flight = self._pending.get(handle)
+        if flight is None:
+            raise ValueError(f"Handle {handle} was not created or has been cleared.")
+        if not flight.is_complete():
+            raise ValueError(f"The operation of handle {int(handle)} is still on its way.")
+        return flight.any_layout()
 
     @overload
     def synchronize(self, handle: Handle[Result]) -> Result: ...

@@ -21,6 +21,7 @@ from byteps.common.errors import (
 from byteps.common.job.launch_notes import JOINED, tell_launcher
 from byteps.common.job.launched import Launched
 from byteps.common.request import NAME_PREFIX, Request, shortened
+from byteps.common.same_bits import SameBits
 from byteps.common.session.names import (
     GivenNames,
     UnnamedCalls,
@@ -358,6 +359,14 @@ class Session:
     def members(self) -> list[int]:
         """Return the ranks that take part in the job now."""
         return self._native.members()
+
+    def is_of_any_layout(self, operation: OpenOperation) -> bool:
+        """Return whether every layout gives the bits of a complete operation's result."""
+        return self._native.is_of_any_layout(operation.ticket.handle)
+
+    def same_bits(self) -> SameBits:
+        """Return what bits of sums depend on in the job now."""
+        return SameBits.of(*self._native.sums())
 
     def copy_result(self, operation: OpenOperation, pointer: int, size_bytes: int) -> None:
         """Copy the rows of a complete allgather or alltoall."""

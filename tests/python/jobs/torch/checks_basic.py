@@ -104,9 +104,14 @@ def check_receipts(rank: int, size: int) -> None:
     handle = bps.push_pull_async(torch.ones(10), name="receipt")
     bps.synchronize(handle)
     assert handle.members == everybody
+    assert handle.any_layout == bps.same_bits().floats
+    counting = bps.push_pull_async(torch.ones(10, dtype=torch.int32), average=False, name="count")
+    bps.synchronize(counting)
+    assert counting.any_layout
     gathering = bps.allgather_async(torch.ones(rank + 1), "gathered receipt")
     bps.synchronize(gathering)
     assert bps.members_of(gathering) == everybody
+    assert gathering.any_layout
     assert bps.members() == everybody
 
 

@@ -231,9 +231,12 @@ def test_two_hosts_are_examined(environment, tmp_path) -> None:
     shell.chmod(0o755)
     hosts = ("127.0.0.1", "127.0.0.2")
     options = ("--json", "--seconds", "0.2", "--rsh", str(shell))
-    done = doctor("--hosts", ",".join(hosts), *options, environment=environment)
+    named = ",".join(f"{host}:3" for host in hosts)
+    done = doctor("--hosts", named, *options, environment=environment)
     assert done.stdout, done.stderr
-    found = json.loads(done.stdout)["survey"]
+    everything = json.loads(done.stdout)
+    assert "set BYTEPS_SUM_GROUP=3" in everything["sums"]["text"]
+    found = everything["survey"]
     assert set(found["hosts"]) == set(hosts)
     assert [(link["source"], link["target"]) for link in found["links"]] == [hosts, hosts[::-1]]
     for link in found["links"]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from byteps.cli.doctor import machine, report, scheduler_check, software
+from byteps.cli.doctor import machine, report, scheduler_check, software, sums
 from byteps.cli.doctor.remote import SSH, RemoteAgent
 from byteps.cli.doctor.survey import Survey, examine
 from byteps.common.errors import InvalidArgumentError
@@ -19,7 +19,8 @@ HELP = """Say what this machine has, and what its links and servers can do.
 Without options, bps doctor looks at this machine alone. With `--scheduler` it looks whether the
 scheduler can be reached. With `--hosts` it starts itself on each host through ssh: every pair is
 tried both ways, and each host's links to its neighbours in the list are measured, with plain bytes
-and with tensors.
+and with tensors. With `a:4,b:4` it also says what the bits of sums depend on in a job with so many
+workers on each host.
 
 The exit code is 1 if there is a problem, or if something that `--need` names is missing.
 
@@ -27,7 +28,7 @@ The exit code is 1 if there is a problem, or if something that `--need` names is
 
 * `bps doctor --need torch --need tls`
 * `bps doctor --scheduler 10.0.0.1:9000`
-* `bps doctor --hosts 10.0.0.1,10.0.0.2`
+* `bps doctor --hosts 10.0.0.1:8,10.0.0.2:8`
 """
 
 
@@ -74,6 +75,9 @@ def doctor(
         result["scheduler"] = looked
         lines += report.describe_scheduler(looked)
         problems += [str(looked["problem"])] if "problem" in looked else []
+    if slots := sums.slots_of(hosts):
+        result["sums"] = sums.foresee(slots)
+        lines += report.describe_sums(result["sums"])
     if hosts:
         survey = _survey(hosts, seconds, port, shell, python)
         result["survey"] = survey.plain()

@@ -70,6 +70,11 @@ def describe_scheduler(found: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def describe_sums(found: Mapping[str, Any]) -> list[str]:
+    """Return the line about the bits of sums."""
+    return [_line("sums", found["text"])]
+
+
 def describe_survey(survey: Survey) -> list[str]:
     """Return the lines about several hosts."""
     lines = ["", f"{'from':16} {'to':16} {'round trip':>12} {'socket':>14} {'push_pull':>14}"]

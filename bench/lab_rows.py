@@ -12,7 +12,7 @@ from typing import Any
 from harness.jobs import Job, has_openmpi, start_sockets
 from harness.lab import Lab, Series, add, measure_in_turn, optimal_seconds
 from harness.layers import write_layers
-from harness.programs import BITS_WORKER, EMULATED_WORKER, BenchError, Fleet
+from harness.programs import BITS_WORKER, EMULATED_WORKER, MODEL_WORKER, BenchError, Fleet
 from harness.report import Report
 from harness.shapes import load_shapes, write_lines
 
@@ -27,6 +27,11 @@ EMULATED_STEPS = 5
 PIECES = ("4096", "32768", "1048576")
 LAYOUTS = 1000
 LAYOUT_VALUES = 1024
+# Hosts and ranks on each; the model has as many ranks on all of them.
+MODEL_LAYOUTS = ((1, 4), (2, 2), (4, 1))
+MODEL_STEPS = 50
+MODEL_SERVERS = 3
+MODEL_VARIANTS = ("", "BYTEPS_SAME_BITS=1")
 
 
 def start_peers(lab: Lab, fleet: Fleet, folder: Path) -> list[Job]:
@@ -233,7 +238,8 @@ def run_row_21(lab: Lab, report: Report) -> None:
 
 
 def run_row_31(lab: Lab, report: Report) -> None:
-    """part of the sums whose last bits change with the layout, the piece, and the servers"""
+    """part of the sums whose last bits change with the layout, the piece, and the servers; and how
+    many different models the ranks train on other hosts"""
     bits: set[str] = set()
     for servers in range(len(lab.servers) + 1):
         for piece in PIECES:
@@ -248,6 +254,44 @@ def run_row_31(lab: Lab, report: Report) -> None:
         raise BenchError(f"row 31: {len(bits)} different sums of the same values")
     with Fleet() as fleet:
         _count_differing(lab, report, lab.start_gloo(fleet, [BITS_WORKER, "gloo"]), "ring")
+    for variant in MODEL_VARIANTS:
+        hashes = _hashes_of_models(lab, report, variant)
+        must = ("float32", "float16") if variant else ("float32",)
+        if any(len(hashes[kind]) > 1 for kind in must):
+            raise BenchError(f"row 31: the layouts train different models: {hashes}")
+    _hashes_of_models(lab, report, None)
+
+
+def _hashes_of_models(lab: Lab, report: Report, variant: str | None) -> dict[str, set[str]]:
+    """Train the model on each layout, with byteps or, for None, with Gloo. Put into the report how
+    many different ones there are; return the hashes of those."""
+    hashes: dict[str, set[str]] = {"float32": set(), "float16": set()}
+    counts = [0] if variant is None else range(min(MODEL_SERVERS, len(lab.servers)) + 1)
+    trained = 0
+    for hosts, ranks in MODEL_LAYOUTS:
+        if hosts > len(lab.workers):
+            continue
+        for servers in counts:
+            with lab.smaller(hosts, servers, ranks) as part, Fleet() as fleet:
+                if variant is None:
+                    job = part.start_gloo(fleet, [MODEL_WORKER, "gloo"])
+                else:
+                    program = [sys.executable, MODEL_WORKER, "byteps"]
+                    job = part.start_byteps(fleet, variant, program=program)
+                sample = job.run(f"run model {MODEL_STEPS}")
+            trained += 1
+            for answer in sample.answers:
+                for kind, found in hashes.items():
+                    found.add(answer[kind])
+    for kind, found in hashes.items():
+        name = f"models of {kind} on {trained} layouts"
+        if variant:
+            name += f", {variant}"
+        series = Series(name, job.kind)
+        series.take(float(len(found)), sample)
+        add(report, lab, 31, series, 0)
+        report.say(f"{job.kind}, {name}: {len(found)} different")
+    return hashes
 
 
 def _count_differing(lab: Lab, report: Report, job: Job, name: str) -> set[str]:

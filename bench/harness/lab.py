@@ -90,10 +90,13 @@ class Lab:
     def __exit__(self, *_: object) -> None:
         self.fleet.end()
 
-    def smaller(self, workers: int, servers: int) -> Lab:
-        """Return a lab of the first of these hosts."""
+    def smaller(self, workers: int, servers: int, ranks: int | None = None) -> Lab:
+        """Return a lab of the first of these hosts, with other ranks on each worker host if that is
+        said."""
+        arguments = argparse.Namespace(**vars(self.arguments))
+        arguments.ranks = arguments.ranks if ranks is None else ranks
         return Lab(
-            self.network, self.mbit, self.arguments, self.workers[:workers], self.servers[:servers]
+            self.network, self.mbit, arguments, self.workers[:workers], self.servers[:servers]
         )
 
     def calibrate(self) -> float:

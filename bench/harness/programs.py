@@ -31,6 +31,7 @@ LIBRARY_FOLDER = Path("src/session")
 GLOO_BENCH = REPOSITORY / "bench" / "gloo_bench.py"
 EMULATED_WORKER = REPOSITORY / "bench" / "emulated_worker.py"
 BITS_WORKER = REPOSITORY / "bench" / "bits_worker.py"
+MODEL_WORKER = REPOSITORY / "bench" / "model_worker.py"
 BENCH_OPENMPI = BUILD / "bench" / "bench_openmpi"
 
 ANSWER_LIMIT_S = 600.0

@@ -1,6 +1,8 @@
 #include "src/plan/follows_ranks.h"
 
 #include <algorithm>
+#include <bit>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -131,10 +133,10 @@ bool FollowsRanks(SumBits bits, Combine how, DataType type, bool encoded) {
 }
 
 // With servers a sum of more than 64 bits wraps before its division, and without servers it does
-// not.
+// not. What came last depends on time.
 bool IsOnAnyLayout(SumBits bits, Combine how, DataType type, bool encoded) {
   const bool may_wrap = how == Combine::kAverage && type == DataType::kInt64;
-  return !may_wrap && FollowsRanks(bits, how, type, encoded);
+  return how != Combine::kLast && !may_wrap && FollowsRanks(bits, how, type, encoded);
 }
 
 SumReport DescribeSums(std::span<const Summands> contributors, const SumRules& rules) {

@@ -152,6 +152,7 @@ TEST(FollowsRanksTest, AResultIsOnAnyLayoutOnlyIfNothingSpeaksAgainstIt) {
   EXPECT_TRUE(IsOnAnyLayout(kPlacement, Combine::kMax, DataType::kFloat16, false));
   EXPECT_FALSE(IsOnAnyLayout(kPlacement, Combine::kMax, DataType::kFloat16, true));
   EXPECT_TRUE(IsOnAnyLayout(kPlacement, Combine::kOverlay, DataType::kFloat32, false));
+  EXPECT_FALSE(IsOnAnyLayout(kAlone, Combine::kLast, DataType::kInt64, false)) << "who came last";
   EXPECT_TRUE(IsOnAnyLayout(kAlone, Combine::kSum, DataType::kInt64, false));
   EXPECT_FALSE(IsOnAnyLayout(kAlone, Combine::kAverage, DataType::kInt64, false));
   EXPECT_TRUE(FollowsRanks(kAlone, Combine::kAverage, DataType::kInt64, false));

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "src/base/sum_place.h"
+#include "src/plan/random_layout_for_test.h"
 
 namespace byteps::plan {
 namespace {
@@ -37,36 +38,12 @@ Vector TreeSum(std::span<const Leaf> leaves) {
   return sum;
 }
 
-struct Case {
-  Contributors contributors;  // the ranks of the set
-  uint32_t group = 1;
-};
-
-// Deals ranks to machines at random, one after the other, or in turn.
-Case RandomCase(std::mt19937& random) {
-  const auto below = [&random](uint32_t end) { return static_cast<uint32_t>(random() % end); };
-  const uint32_t ranks = 2 + below(15), machines = 1 + below(ranks), style = below(3);
-  Case made;
-  made.contributors.resize(ranks);  // the machines and, behind them, ranks by themselves
-  made.group = std::array<uint32_t, 5>{1, 1, 3, 5, 6}[below(5)];
-  uint32_t machine = 0;
-  for (uint32_t rank = 0; rank < ranks; ++rank) {
-    if (style == 0) machine = below(machines);
-    if (style == 1) machine = rank % machines;
-    if (style == 2 && rank > 0 && below(4) == 0) ++machine;
-    if (below(4) != 0) made.contributors[machine].push_back(rank);
-  }
-  std::erase_if(made.contributors, [](const Summands& one) { return one.empty(); });
-  std::ranges::shuffle(made.contributors, random);
-  return made;
-}
-
 TEST(FollowsRanksTest, TellsEqualFromDifferentBitsInBothDirections) {
   std::mt19937 random(47);
   std::normal_distribution<float> gradient;
   size_t equal = 0, different = 0;
   for (int i = 0; i < 20000; ++i) {
-    const Case one = RandomCase(random);
+    const RandomLayout one = DealAtRandom(random);
     if (one.contributors.empty()) continue;
     std::vector<Leaf> all, sums;
     for (const Summands& ranks : one.contributors) {
@@ -185,6 +162,11 @@ TEST(FollowsRanksTest, SaysWhatHelpsThisLayout) {
             "sums of floats depend on placement: ranks 0, 2, 4 and 1, 3, 5 are no blocks; give "
             "each machine ranks that follow one another (mpirun: --map-by slot), and set "
             "BYTEPS_SUM_GROUP=3 for all workers");
+  EXPECT_EQ(
+      Text({{0, 2, 4, 6, 8, 10, 12, 14, 16, 18}, {1, 3, 5, 7, 9, 11, 13, 15, 17, 19}}),
+      "sums of floats depend on placement: ranks 0, 2, 4, 6, 8, 10, 12, 14 and more and 1, "
+      "3, 5, 7, 9, 11, 13, 15 and more are no blocks; give each machine ranks that follow one "
+      "another (mpirun: --map-by slot), and set BYTEPS_SUM_GROUP=5 for all workers");
   EXPECT_EQ(Text(Machines({4, 3, 1})),
             "sums of floats depend on placement: ranks 4-6 are no blocks; set "
             "BYTEPS_LOCAL_REDUCE=0 for all workers, so that each of them pushes by itself");

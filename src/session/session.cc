@@ -40,8 +40,10 @@ Session::Session(const config::Options& options, Parts parts)
                  MutexLock lock(stuck_mutex_);
                  if (!stuck_.empty()) TellStuck(stuck_);
                },
+               [this](std::vector<std::string> names) { engine_->SetLateInputs(std::move(names)); },
                [this](const std::string& why) { engine_->GiveUp(why); },
-               [this](const std::string& text) { log_->Warning("{}", text); }}),
+               [this](const std::string& text) { log_->Warning("{}", text); }},
+              standing_.rank, seconds(options.stall_check_time_s)),
       engine_(std::move(parts.started.engine)),
       helpers_(std::make_shared<Helpers>(*engine_)) {}
 

@@ -10,6 +10,7 @@ const char* TextFor(UseStage stage) {
     case UseStage::kExchanges: return "waits for the sum";
     case UseStage::kEnded: return "has ended";
     case UseStage::kJoined: return "has joined";
+    case UseStage::kAwaitsInput: return "waits for its input on a device";
   }
   return "";
 }

@@ -20,9 +20,10 @@ enum class UseStage : uint8_t {
   kPrepares = 2,   // sizes, pieces, copies
   kExchanges = 3,  // its pieces go out, or it waits for answers
   kEnded = 4,
-  kJoined = 5,  // the rank has joined and takes no part
+  kJoined = 5,       // the rank has joined and takes no part
+  kAwaitsInput = 6,  // not begun: the user has, and the memory of a device has no input yet
 };
-inline constexpr UseStage kLastUseStage = UseStage::kJoined;
+inline constexpr UseStage kLastUseStage = UseStage::kAwaitsInput;
 const char* TextFor(UseStage stage);
 
 struct UseState {

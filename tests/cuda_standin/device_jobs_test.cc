@@ -252,12 +252,86 @@ TEST_P(DeviceJobs, AllOperationsAndTypesHaveTheBitsOfHostMemory) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, DeviceJobs,
-                         ::testing::Values(Kind{"Alone", {1, 1, false}},
-                                           Kind{"OneMachine", {1, 3, false}},
-                                           Kind{"Servers", {3, 1, true}},
-                                           Kind{"Machines", {2, 2, true}}),
-                         [](const auto& of) { return std::string(of.param.name); });
+// One rank has no input: all ranks get its error, and the name works again.
+class DeviceJobsWithoutInput : public DeviceJobs {
+ protected:
+  // Carries out an operation whose input the last rank has on the device, and the others have in
+  // the host's memory. `limit_ms`: not 0: the stream never comes to the input.
+  void Run(CApiJob& job, byteps_op op, int64_t limit_ms, byteps_code code,
+           const std::string& text) {
+    const int ranks = GetParam().shape.ranks();
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < ranks; ++rank) {
+      threads.emplace_back([&, rank] {
+        std::optional<UserContext> context;
+        std::optional<UserStream> stream;
+        std::optional<UserMemory> memory;
+        std::vector<float> of_host(kElements, 1);
+        const int64_t shape[] = {kElements};
+        byteps_request request{};
+        request.name = "w";
+        request.op = op;
+        request.dtype = BYTEPS_FLOAT32;
+        request.shape = shape;
+        request.dimensions = 1;
+        request.input = request.output = of_host.data();
+        if (rank == ranks - 1) {
+          context.emplace();
+          stream.emplace();
+          memory.emplace(kElements * sizeof(float));
+          memory->Set(Bytes(kElements * sizeof(float), 0));
+          request.memory = BYTEPS_MEMORY_DEVICE;
+          request.input = request.output = memory->data();
+          request.stream = stream->get();
+          request.limit_ms = limit_ms;
+          if (limit_ms != 0) stand_in_hold(stream->get());
+        }
+        byteps_handle handle = 0;
+        byteps_error error{};
+        EXPECT_EQ(byteps_start(job.session(rank), &request, &handle, &error), BYTEPS_OK)
+            << error.message;
+        EXPECT_EQ(byteps_wait(job.session(rank), handle, 60000, &error), code) << error.message;
+        EXPECT_NE(std::string(error.message).find(text), std::string::npos) << error.message;
+        byteps_release(job.session(rank), handle);
+        if (request.limit_ms != 0) stand_in_let_go(stream->get());
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  std::string Who() const {
+    return "rank " + std::to_string(GetParam().shape.ranks() - 1) +
+           " has no input for tensor 'w': ";
+  }
+
+  static constexpr int64_t kElements = 40000;
+};
+
+TEST_P(DeviceJobsWithoutInput, ACopyThatFailsOrIsLateIsTheErrorOfAllRanks) {
+  const NothingLeft nothing_left;
+  std::vector<std::string> settings = {"cuda_library=" + LibraryPath()};
+  if (GetParam().shape.local_size > 1) settings.emplace_back("local_reduce=1");
+  CApiJob job(GetParam().shape, settings);
+  ASSERT_TRUE(job.Open());
+  for (byteps_op op : {BYTEPS_SUM, BYTEPS_ALLGATHER, BYTEPS_BROADCAST}) {
+    SCOPED_TRACE("op " + std::to_string(op));
+    Run(job, op, 0, BYTEPS_OK, "");
+    stand_in_fail("cuMemcpyAsync", 1, CUDA_ERROR_LAUNCH_FAILED, 0);
+    Run(job, op, 0, BYTEPS_UNAVAILABLE, Who() + "a copy on cuda:0: ");
+    Run(job, op, 0, BYTEPS_OK, "");
+    Run(job, op, 50, BYTEPS_DEADLINE_EXCEEDED, Who() + "it was not ready on cuda:0 after");
+    Run(job, op, 0, BYTEPS_OK, "");
+  }
+  job.Close();
+}
+
+const auto kKinds =
+    ::testing::Values(Kind{"Alone", {1, 1, false}}, Kind{"OneMachine", {1, 3, false}},
+                      Kind{"Servers", {3, 1, true}}, Kind{"Machines", {2, 2, true}});
+
+std::string NameOf(const ::testing::TestParamInfo<Kind>& of) { return of.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(All, DeviceJobs, kKinds, NameOf);
+INSTANTIATE_TEST_SUITE_P(All, DeviceJobsWithoutInput, kKinds, NameOf);
 
 }  // namespace
 }  // namespace byteps::standin

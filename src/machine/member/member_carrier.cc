@@ -128,6 +128,7 @@ void MemberCarrier::On(uint32_t rank, const member::Begun& word) {
     events_.say(rank, *state.end);
     return EraseIfOver(word.key);
   }
+  if (!word.no_input.ok()) return On(rank, Abort{word.key, word.no_input});
   Look(word.key);
 }
 

@@ -125,6 +125,22 @@ TEST_F(MemberCarrierTest, ARoundBeginsWithTheLastOfItsRanks) {
   }
 }
 
+TEST_F(MemberCarrierTest, ARankWithoutInputAsksForItsError) {
+  carrier.OnView(View());
+  member::Begun begun = BegunWord();
+  begun.no_input = {StatusCode::kUnavailable, "rank 2 has no input"};
+  carrier.OnWord(0, BegunWord());
+  carrier.OnWord(1, begun);
+  ASSERT_NE(Exchange(), nullptr);
+  ASSERT_EQ(CountAborts(), 1u);
+  EXPECT_EQ(std::get<to_lane::Abort>(mails.back()).why, begun.no_input);
+  EndExchange(begun.no_input);
+  for (uint32_t rank : {0u, 1u}) {
+    ASSERT_EQ(ToldTo<member::Ended>(rank).size(), 1u);
+    EXPECT_EQ(ToldTo<member::Ended>(rank)[0].status, begun.no_input);
+  }
+}
+
 TEST_F(MemberCarrierTest, AnErrorOpensTheRoundAndIsKeptForWhoComesLater) {
   carrier.OnView(View());
   carrier.OnWord(0, BegunWord());

@@ -145,6 +145,7 @@ void MemberLane::On(const protocol::to_lane::Begin& mail) {
     begun.push_bytes = static_cast<uint32_t>(first.push.size());
   }
   begun.operations = OperationsOf(exchange);
+  if (exchange.no_input != nullptr) begun.no_input = *exchange.no_input;
   events_.say(begun);
 }
 

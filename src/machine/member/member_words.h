@@ -53,6 +53,7 @@ struct Begun {
   uint32_t push_bytes = 0;
   // In a join: the operations that this rank took part in (wire/join_word.h).
   uint32_t operations = 0;
+  Status no_input;  // not kOk: the rank brings nothing, and the round ends in this error
 };
 struct Joined {
   uint64_t number = 0;  // protocol::to_lane::Joined::number
@@ -95,6 +96,7 @@ void Fields(auto& archive, WordOf<Begun> auto& word) {
   archive.Number(word.push_offset);
   archive.Number(word.push_bytes);
   archive.Number(word.operations);
+  archive.How(word.no_input);
   archive.Check([&](const WordLimits& limits) {
     const MemberFacts& facts = word.facts;
     bool sane = AreRuns(word.key, facts, limits);

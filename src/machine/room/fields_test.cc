@@ -47,6 +47,7 @@ MemberFacts FactsOfMember() {
 
 constexpr WordLimits kLimitsOfWords = {.ranks = 4, .piece_bytes_max = 64};
 constexpr RoundKey kRoundOfWords = {5, uint64_t{1} << 41, 1};
+const Status kNoInput(StatusCode::kUnavailable, "rank 1 has no input");
 
 template <typename Kind, typename Words>
 struct IsIn;
@@ -78,11 +79,12 @@ Kind Back(const Kind& word) {
 }
 
 TEST(Words, ComeBackAsTheyWere) {
-  Begun begun = Back(Begun{kRoundOfWords, Facts(), 5, {3, 8, 16}});
+  Begun begun = Back(Begun{kRoundOfWords, Facts(), 5, {3, 8, 16}, kNoInput});
   EXPECT_EQ(begun.key, kRoundOfWords);
   EXPECT_EQ(begun.facts, Facts());
   EXPECT_EQ(begun.operations, 5u);
   EXPECT_EQ(begun.part, (SmallPart{3, 8, 16}));
+  EXPECT_EQ(begun.no_input, kNoInput);
   Combined combined = Back(Combined{kRoundOfWords, 0b1001});
   EXPECT_EQ(combined.key, kRoundOfWords);
   EXPECT_EQ(combined.ranks, 0b1001u);
@@ -95,12 +97,13 @@ TEST(Words, ComeBackAsTheyWere) {
   EXPECT_EQ(failed.key, kRoundOfWords);
   EXPECT_EQ(failed.status, error);
   EXPECT_EQ(Back(JobOver{error}).status, error);
-  member::Begun of_member = Back(member::Begun{kRoundOfWords, FactsOfMember(), 8, 16, 7});
+  member::Begun of_member = Back(member::Begun{kRoundOfWords, FactsOfMember(), 8, 16, 7, kNoInput});
   EXPECT_EQ(of_member.key, kRoundOfWords);
   EXPECT_EQ(of_member.facts, FactsOfMember());
   EXPECT_EQ(of_member.push_offset, 8u);
   EXPECT_EQ(of_member.push_bytes, 16u);
   EXPECT_EQ(of_member.operations, 7u);
+  EXPECT_EQ(of_member.no_input, kNoInput);
   EXPECT_EQ(Back(member::Joined{3}).number, 3u);
   member::SetAdded added = Back(member::SetAdded{4, {0, 2}, {1, 5}});
   EXPECT_EQ(added.number, 4u);
@@ -135,10 +138,10 @@ void ExpectWhole(const Kind& word) {
 }
 
 TEST(Words, WhatIsNoneIsRefused) {
-  ExpectWhole(Begun{kRoundOfWords, Facts(), 0, {3, 8, 16}});
+  ExpectWhole(Begun{kRoundOfWords, Facts(), 0, {3, 8, 16}, {}});
   ExpectWhole(Combined{kRoundOfWords, 0b1001});
   ExpectWhole(Abort{kRoundOfWords, Status(StatusCode::kDeadlineExceeded, "why")});
-  ExpectWhole(member::Begun{kRoundOfWords, FactsOfMember(), 8, 16});
+  ExpectWhole(member::Begun{kRoundOfWords, FactsOfMember(), 8, 16, 0, {}});
   ExpectWhole(member::SetAdded{4, {0, 2}, {1, 5}});
   ExpectWhole(member::Ended{kRoundOfWords, Status::Ok(), {0, 2}, true});
   ExpectWhole(Failed{kRoundOfWords, Status(StatusCode::kPeerLost, "text")});

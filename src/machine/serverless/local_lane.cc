@@ -67,10 +67,15 @@ void LocalLane::On(const protocol::to_lane::Joined& mail) {
 void LocalLane::On(const protocol::to_lane::Begin& mail) {
   const protocol::Exchange& exchange = *mail.exchange;
   RoundKey key = KeyOf(exchange);
-  const SmallPart part = PutSmall(exchange);
+  const SmallPart part = exchange.no_input == nullptr ? PutSmall(exchange) : SmallPart();
   open_.Begin(exchange).extra.part = part;
-  events_.say(Begun{key, FactsOf(exchange, RanksOf(exchange.tensor.process_set)),
-                    OperationsOf(exchange), part});
+  Begun begun{key,
+              FactsOf(exchange, RanksOf(exchange.tensor.process_set)),
+              OperationsOf(exchange),
+              part,
+              {}};
+  if (exchange.no_input != nullptr) begun.no_input = *exchange.no_input;
+  events_.say(begun);
 }
 
 // Puts the rank's bytes into a place. If there is no place, the round takes a block.

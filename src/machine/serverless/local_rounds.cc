@@ -25,7 +25,11 @@ void LocalRounds::OnBegun(uint32_t rank, const Begun& begun) {
     if (state.parts.size() <= rank) state.parts.resize(size_t{rank} + 1);
     state.parts[rank] = begun.part;
   }
-  if (!state.failure.ok()) events_.failed(begun.key, Bit(rank), state.failure);
+  if (!state.failure.ok()) {
+    events_.failed(begun.key, Bit(rank), state.failure);
+  } else if (!begun.no_input.ok()) {
+    return OnAbort(rank, {begun.key, begun.no_input});
+  }
   Look(begun.key);
 }
 

@@ -132,6 +132,22 @@ TEST_F(LocalRoundsTest, ALateRoundFailsForThoseThatCameAndForThoseThatComeLater)
   EXPECT_TRUE(complete.empty());
 }
 
+TEST_F(LocalRoundsTest, ARankWithoutInputEndsTheRoundForAll) {
+  const Status why(StatusCode::kUnavailable, "rank 1 has no input");
+  Begin(0, 1);
+  rounds.OnBegun(1, {Key(1), FactsOf(0b111), 0, {}, why});
+  ASSERT_EQ(failed.size(), 1u);
+  EXPECT_EQ(failed[0].to, 0b011u);
+  EXPECT_EQ(failed[0].code, StatusCode::kUnavailable);
+  EXPECT_EQ(failed[0].text, "rank 1 has no input; the tensor has nothing from rank 2");
+  rounds.OnBegun(2, {Key(1), FactsOf(0b111), 0, {}, Late("rank 2 has none, either")});
+  ASSERT_EQ(failed.size(), 2u);
+  EXPECT_EQ(failed[1].to, 0b100u);
+  EXPECT_EQ(failed[1].text, failed[0].text) << "one error for all";
+  for (uint32_t rank = 0; rank < 3; ++rank) Begin(rank, 1);
+  EXPECT_EQ(complete, (Completes{{1, 0b111, 2}})) << "the next use";
+}
+
 TEST_F(LocalRoundsTest, AnAbortOfWhatIsCompleteAsksTheBlocks) {
   for (uint32_t rank : {0, 1, 2}) Begin(rank, 1);
   can_break_off = false;

@@ -39,7 +39,8 @@ struct Begun {
   LocalFacts facts;
   // In a join: the operations that this rank took part in (wire/join_word.h).
   uint32_t operations = 0;
-  SmallPart part;  // what the rank brings, if it is small
+  SmallPart part;   // what the rank brings, if it is small
+  Status no_input;  // not kOk: the rank brings nothing, and the round ends in this error
 };
 // The rank takes part in nothing else until the next join of all.
 struct Joined {};
@@ -96,6 +97,7 @@ void Fields(auto& archive, WordOf<Begun> auto& word) {
   archive.Number(word.part.place);
   archive.Number(word.part.offset);
   archive.Number(word.part.bytes);
+  archive.How(word.no_input);
   archive.Check([&](const WordLimits& limits) {
     const LocalFacts& facts = word.facts;
     const SmallPart& part = word.part;

@@ -40,6 +40,8 @@ class Engine {
   virtual void Declare(const std::string& name) = 0;
   // Calls Front::SetStuck after all operations that were submitted before. Does not block.
   virtual void SetStuck(const std::string& name) = 0;
+  // Calls UseStates::SetLateInputs. Does not block.
+  virtual void SetLateInputs(std::vector<std::string> names) = 0;
   // Front::AddProcessSet and RemoveProcessSet. Each blocks for a moment, until the change is in
   // force and the shards are told, for all operations that are submitted after the call.
   virtual Status AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks) = 0;

@@ -44,6 +44,11 @@ void FrontLoop::SetStuck(const std::string& name) {
   });
 }
 
+void FrontLoop::SetLateInputs(std::vector<std::string> names) {
+  loop_.Post(
+      [this, names = std::move(names)]() mutable { front_.SetLateInputs(std::move(names)); });
+}
+
 Status FrontLoop::AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks) {
   return OnLoop([this, number, ranks] { return front_.AddProcessSet(number, ranks); });
 }

@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "src/base/text.h"
 #include "src/operations/sizes.h"
 
 namespace byteps::session {
@@ -60,6 +61,7 @@ struct StagedOperations::Staged {
   // The mutex of StagedOperations guards these.
   Stage stage = Stage::kElsewhere;
   bool has_begun = false;  // it was submitted
+  bool is_told = false;    // a warning has named it
   bool has_ended = false;
 
   bool OutputLiesInInput() const {
@@ -67,9 +69,12 @@ struct StagedOperations::Staged {
   }
 };
 
-StagedOperations::StagedOperations(FindDevices find, Events events)
+StagedOperations::StagedOperations(FindDevices find, Events events, uint32_t rank,
+                                   Duration stall_after)
     : find_(std::move(find)),
       events_(std::move(events)),
+      rank_(rank),
+      stall_after_(stall_after),
       shut_down_(StatusCode::kShutdown, "the session was shut down") {}
 
 StagedOperations::~StagedOperations() {
@@ -164,7 +169,6 @@ Status StagedOperations::Start(protocol::Operation operation, uint64_t output_by
       return awaited;
     }
     ++unbegun_;
-    changed_.notify_all();
   }
   if (!place.stream.has_value()) OnReady(staged, Status::Ok());
   return Status::Ok();
@@ -172,9 +176,9 @@ Status StagedOperations::Start(protocol::Operation operation, uint64_t output_by
 
 Status StagedOperations::Await(const std::shared_ptr<Staged>& staged, void* stream,
                                std::unique_ptr<device::Mark> mark) {
-  Status watched = staged->limit > Duration::zero() ? StartWatch() : Status::Ok();
-  if (!watched.ok()) return watched;
+  if (Status watched = StartWatch(); !watched.ok()) return watched;
   staged->stage = Stage::kWaiting;
+  if (NextLook(*staged) < watch_sleeps_until_) watch_wakes_.notify_all();
   return staged->lines->ready.Await(staged->id, stream, std::move(mark),
                                     [this, staged](const Status& how) { OnReady(staged, how); });
 }
@@ -197,11 +201,11 @@ void StagedOperations::OnReady(const std::shared_ptr<Staged>& staged, const Stat
     MutexLock lock(mutex_);
     staged->stage = Stage::kElsewhere;
   }
-  if (!status.ok()) return Fail(staged, status);
+  if (!status.ok()) return OnCopied(staged, status);
   try {
     TakeMemory(*staged);
   } catch (const std::bad_alloc&) {
-    return Fail(staged, {StatusCode::kExhausted, "the host has no memory for its copy"});
+    return OnCopied(staged, {StatusCode::kExhausted, "the host has no memory for its copy"});
   }
   bool stops = false;
   {
@@ -220,9 +224,9 @@ void StagedOperations::OnReady(const std::shared_ptr<Staged>& staged, const Stat
   OnCopied(staged, Status::Ok());
 }
 
-// The input is in the host's memory.
+// The input is in the host's memory, or there will be none. Other ranks count on this rank's part,
+// so the operation is submitted in any case.
 void StagedOperations::OnCopied(const std::shared_ptr<Staged>& staged, const Status& status) {
-  if (!status.ok()) return Fail(staged, status);
   bool stops = false;
   {
     MutexLock lock(mutex_);
@@ -234,8 +238,14 @@ void StagedOperations::OnCopied(const std::shared_ptr<Staged>& staged, const Sta
   bool has_memory = true;
   try {
     protocol::Operation in_host = staged->operation;
-    in_host.input = staged->input.data();
-    in_host.output = staged->host_output;
+    if (status.ok()) {
+      in_host.input = staged->input.data();
+      in_host.output = staged->host_output;
+    } else {
+      in_host.no_input = {status.code(), "rank " + std::to_string(rank_) +
+                                             " has no input for tensor '" + in_host.name +
+                                             "': " + status.message()};
+    }
     events_.submit(std::move(in_host), [this, staged](protocol::Outcome outcome) {
       OnResult(staged, std::move(outcome));
     });
@@ -248,7 +258,7 @@ void StagedOperations::OnCopied(const std::shared_ptr<Staged>& staged, const Sta
     --telling_;
     changed_.notify_all();
   }
-  if (!has_memory) Fail(staged, {StatusCode::kExhausted, "there is no memory to begin it"});
+  if (!has_memory) GiveUp(staged, {StatusCode::kExhausted, "there is no memory to begin it"});
 }
 
 // The engine has the operation, or will never get it.
@@ -270,14 +280,14 @@ void StagedOperations::OnResult(const std::shared_ptr<Staged>& staged, protocol:
   staged->outcome = std::move(outcome);
   staged->lines->up.Copy(staged->id, staged->operation.output, staged->host_output,
                          staged->output_bytes, [this, staged](const Status& how) {
-                           if (!how.ok()) return Fail(staged, how);
+                           if (!how.ok()) return GiveUp(staged, how);
                            End(staged, std::move(staged->outcome));
                          });
 }
 
-// Other ranks count on this rank's part, or have the result already. Nobody can tell them later
-// that this rank has failed, so the job loses this rank.
-void StagedOperations::Fail(const std::shared_ptr<Staged>& staged, const Status& status) {
+// Other ranks count on this rank's part and will not get it, or have the result, which this rank
+// does not have. Nobody can tell them, so the job loses this rank.
+void StagedOperations::GiveUp(const std::shared_ptr<Staged>& staged, const Status& status) {
   const Status why(status.code(), "tensor '" + staged->operation.name + "': " + status.message());
   bool stops = false;
   {
@@ -324,7 +334,7 @@ void StagedOperations::Stop() {
   {
     MutexLock lock(mutex_);
     stops_ = true;
-    changed_.notify_all();
+    watch_wakes_.notify_all();
     for (const auto& [id, staged] : open_) all.emplace_back(staged, staged->stage);
   }
   for (const auto& [staged, stage] : all) {
@@ -342,8 +352,14 @@ bool StagedOperations::WaitForEnd(Time deadline) {
   return true;
 }
 
-void StagedOperations::EndLateOnes() {
-  const Time now = std::chrono::steady_clock::now();
+// Returns when the watch must look at an operation that waits.
+Time StagedOperations::NextLook(const Staged& waiting) const {
+  Time next = waiting.begun + kLateAfter;
+  if (waiting.limit > Duration::zero()) next = std::min(next, waiting.begun + waiting.limit);
+  return next;
+}
+
+void StagedOperations::EndLateOnes(Time now) {
   std::vector<std::shared_ptr<Staged>> late;
   {
     MutexLock lock(mutex_);
@@ -355,26 +371,65 @@ void StagedOperations::EndLateOnes() {
   for (const auto& staged : late) {
     if (!staged->lines->ready.CallOff(staged->id)) continue;
     const auto waited = std::chrono::duration_cast<milliseconds>(now - staged->begun);
-    Fail(staged,
-         {StatusCode::kDeadlineExceeded, "its input was not ready on " + staged->lines->name +
-                                             " after " + std::to_string(waited.count()) +
-                                             " ms: the work of its stream has not ended"});
+    OnCopied(staged,
+             {StatusCode::kDeadlineExceeded, "it was not ready on " + staged->lines->name +
+                                                 " after " + std::to_string(waited.count()) +
+                                                 " ms: the work of its stream has not ended"});
   }
+}
+
+// Tells the engine, whose job makes the stall reports, and the user of this process.
+void StagedOperations::TellLateOnes(Time now) {
+  std::vector<std::string> names;
+  std::string warning;
+  size_t others = 0;
+  {
+    MutexLock lock(mutex_);
+    if (stops_) return;
+    ++telling_;
+    for (const auto& [id, staged] : open_) {
+      const Duration age = now - staged->begun;
+      if (staged->stage != Stage::kWaiting || age < kLateAfter) continue;
+      names.push_back(staged->operation.name);
+      if (stall_after_ == Duration::zero() || age < stall_after_ || staged->is_told) continue;
+      staged->is_told = true;
+      if (!warning.empty() && ++others > 0) continue;
+      warning = "tensor '" + staged->operation.name + "' has waited for its input on " +
+                staged->lines->name + " for " + SecondsText(age) +
+                ": the work of its stream has not ended";
+    }
+  }
+  if (others > 0) warning += "; the same holds for " + std::to_string(others) + " more";
+  if (!warning.empty()) events_.warn(warning);
+  if (names != told_late_) {
+    told_late_ = names;
+    events_.late(std::move(names));
+  }
+  MutexLock lock(mutex_);
+  --telling_;
+  changed_.notify_all();
 }
 
 void StagedOperations::Watch() {
   for (;;) {
-    {
-      MutexLock lock(mutex_);
-      if (stops_) return;
-      Time next = std::chrono::steady_clock::now() + seconds(60);
-      for (const auto& [id, staged] : open_) {
-        const bool waits = staged->stage == Stage::kWaiting && staged->limit > Duration::zero();
-        if (waits) next = std::min(next, staged->begun + staged->limit);
-      }
-      lock.WaitUntil(changed_, next);
+    Time now = std::chrono::steady_clock::now();
+    EndLateOnes(now);
+    TellLateOnes(now);
+    MutexLock lock(mutex_);
+    if (stops_) return;
+    now = std::chrono::steady_clock::now();
+    Time next = now + (told_late_.empty() ? seconds(60) : kLateAfter);
+    for (const auto& [id, staged] : open_) {
+      if (staged->stage != Stage::kWaiting) continue;
+      const Time its = NextLook(*staged);
+      const Time limit = staged->begun + staged->limit;
+      // An operation that is late already is looked at from time to time, and at its limit.
+      next = std::min(next, its > now ? its : now + kLateAfter);
+      if (staged->limit > Duration::zero() && limit > now) next = std::min(next, limit);
     }
-    EndLateOnes();
+    watch_sleeps_until_ = next;
+    lock.WaitUntil(watch_wakes_, next);
+    watch_sleeps_until_ = Time();
   }
 }
 

@@ -44,13 +44,19 @@ class StagedOperations {
     std::function<void(protocol::Operation, Done)> submit;
     // The last operation that had not begun has begun, or has ended.
     std::function<void()> all_begun;
-    // This process cannot bring a part that other ranks count on: the job must lose it.
+    // The names of operations that have waited for their input for kLateAfter, after each change.
+    std::function<void(std::vector<std::string> names)> late;
+    // The operation cannot end well here, and other ranks cannot hear of that any more: the job
+    // must lose this process.
     std::function<void(const std::string& why)> give_up;
     std::function<void(const std::string& text)> warn;
   };
 
-  // Looks for devices when somebody asks for the first time.
-  StagedOperations(FindDevices find, Events events);
+  static constexpr Duration kLateAfter = seconds(1);
+
+  // Looks for devices when somebody asks for the first time. `rank`: this one, for errors.
+  // `stall_after`: when an operation that waits for its input is worth a warning; zero: never.
+  StagedOperations(FindDevices find, Events events, uint32_t rank, Duration stall_after);
   // Blocks until no line has anything to do. REQUIRES: Stop was called, and no operation is in the
   // engine.
   ~StagedOperations();
@@ -63,7 +69,8 @@ class StagedOperations {
   // Takes an operation; it borrows its memory until `done` is called, exactly once. Does not wait
   // for other ranks, but perhaps for the device's driver. An error: nothing was accepted.
   // `output_bytes`: of the user's output. `limit`: of the time until the input is written; zero:
-  // none.
+  // none. If there is no input by then, or the copy of it fails, the operation ends in an error on
+  // every rank (Operation::no_input).
   Status Start(protocol::Operation operation, uint64_t output_bytes, Duration limit,
                const DevicePlace& place, Done done);
 
@@ -92,16 +99,19 @@ class StagedOperations {
   void TakeMemory(Staged& staged);
   void OnCopied(const std::shared_ptr<Staged>& staged, const Status& status);
   void OnResult(const std::shared_ptr<Staged>& staged, protocol::Outcome outcome);
-  // Ends an operation to which this process cannot bring its part, and the process' part in the
-  // job.
-  void Fail(const std::shared_ptr<Staged>& staged, const Status& status);
+  // Ends an operation, and this process' part in the job.
+  void GiveUp(const std::shared_ptr<Staged>& staged, const Status& status);
   void End(const std::shared_ptr<Staged>& staged, protocol::Outcome outcome);
   void NoteBegun(Staged& staged);
-  void EndLateOnes();
+  Time NextLook(const Staged& waiting) const BYTEPS_REQUIRES(mutex_);
+  void EndLateOnes(Time now);
+  void TellLateOnes(Time now);
   void Watch();
 
   const FindDevices find_;
   const Events events_;
+  const uint32_t rank_;
+  const Duration stall_after_;
   const Status shut_down_;
 
   Mutex devices_mutex_;
@@ -110,12 +120,15 @@ class StagedOperations {
 
   Mutex mutex_;
   std::condition_variable changed_;
+  std::condition_variable watch_wakes_;
+  Time watch_sleeps_until_ BYTEPS_GUARDED_BY(mutex_);
   uint64_t next_id_ BYTEPS_GUARDED_BY(mutex_) = 1;
   // Shared with the functions that lines and the engine call.
   std::map<uint64_t, std::shared_ptr<Staged>> open_ BYTEPS_GUARDED_BY(mutex_);
   bool stops_ BYTEPS_GUARDED_BY(mutex_) = false;
   size_t unbegun_ BYTEPS_GUARDED_BY(mutex_) = 0;  // operations that were not submitted yet
   size_t telling_ BYTEPS_GUARDED_BY(mutex_) = 0;  // calls of events_ that have not returned
+  std::vector<std::string> told_late_;            // the watch's own
   std::thread watch_ BYTEPS_GUARDED_BY(mutex_);   // ends what waits for too long
 
   // Destroyed first, because its threads use the rest.

@@ -93,19 +93,29 @@ class StagedOperationsTest : public ::testing::Test {
   }
   void Submit(const protocol::Operation& operation, const StagedOperations::Done& done) {
     ++submitted_;
+    protocol::Outcome outcome;
+    if (!operation.no_input.ok()) {
+      outcome.status = operation.no_input;
+      return done(std::move(outcome));
+    }
     for (int64_t i = 0; i < kElements; ++i) {
       reinterpret_cast<float*>(operation.output)[i] =
           reinterpret_cast<const float*>(operation.input)[i] + 1;
     }
-    protocol::Outcome outcome;
+    if (fails_after_) devices_.device(0).FailOnce(HostDevice::Step::kCopy);
     outcome.status = engine_says_;
     done(std::move(outcome));
   }
 
   HostStream stream_;
   Status engine_says_;
+  bool fails_after_ = false;  // the copy of the result
   std::atomic<int> submitted_ = 0;
   std::atomic<int> all_begun_ = 0;
+  Mutex late_mutex_;
+  std::condition_variable late_changed_;
+  std::vector<std::vector<std::string>> late_ BYTEPS_GUARDED_BY(late_mutex_);
+  std::vector<std::string> warnings_ BYTEPS_GUARDED_BY(late_mutex_);
   std::atomic<int> gave_up_ = 0;
   std::string why_;
   HostDevices* host_ = nullptr;
@@ -117,11 +127,21 @@ class StagedOperationsTest : public ::testing::Test {
          Submit(operation, done);
        },
        [this] { ++all_begun_; },
+       [this](std::vector<std::string> names) {
+         MutexLock lock(late_mutex_);
+         late_.push_back(std::move(names));
+         late_changed_.notify_all();
+       },
        [this](const std::string& why) {
          why_ = why;
          ++gave_up_;
        },
-       [](const std::string&) {}}};
+       [this](const std::string& text) {
+         MutexLock lock(late_mutex_);
+         warnings_.push_back(text);
+       }},
+      3,
+      seconds(1)};
   std::byte* input_ = nullptr;
   std::byte* output_ = nullptr;
 };
@@ -181,7 +201,7 @@ TEST_F(StagedOperationsTest, AnErrorOfTheEngineChangesNoMemory) {
   EXPECT_EQ(gave_up_, 0);
 }
 
-TEST_F(StagedOperationsTest, ACopyThatFailsEndsTheOperationAndThisRank) {
+TEST_F(StagedOperationsTest, ACopyThatFailsIsExchangedAsNoInput) {
   StagedEnd before;
   ASSERT_TRUE(Start(before, &stream_).ok());  // the lines have started
   ASSERT_TRUE(before.Wait().ok());
@@ -190,8 +210,24 @@ TEST_F(StagedOperationsTest, ACopyThatFailsEndsTheOperationAndThisRank) {
   ASSERT_TRUE(Start(end, &stream_).ok());
   const Status how = end.Wait();
   EXPECT_EQ(how.code(), StatusCode::kUnavailable);
-  EXPECT_NE(how.message().find("tensor 'w': a copy"), std::string::npos) << how.message();
-  EXPECT_EQ(submitted_, 1) << "a failed input is never exchanged";
+  EXPECT_NE(how.message().find("rank 3 has no input for tensor 'w': a copy"), std::string::npos)
+      << how.message();
+  EXPECT_EQ(submitted_, 2) << "other ranks wait for this one";
+  EXPECT_EQ(gave_up_, 0);
+  StagedEnd after;
+  ASSERT_TRUE(Start(after, &stream_).ok());
+  EXPECT_TRUE(after.Wait().ok());
+}
+
+TEST_F(StagedOperationsTest, AResultThatCannotBeCopiedEndsThisRank) {
+  StagedEnd before;
+  ASSERT_TRUE(Start(before, &stream_).ok());  // the lines have started
+  ASSERT_TRUE(before.Wait().ok());
+  fails_after_ = true;
+  StagedEnd end;
+  ASSERT_TRUE(Start(end, &stream_).ok());
+  const Status how = end.Wait();
+  EXPECT_EQ(how.code(), StatusCode::kUnavailable);
   EXPECT_EQ(gave_up_, 1);
   EXPECT_EQ(why_, how.message());
 }
@@ -203,12 +239,36 @@ TEST_F(StagedOperationsTest, AnInputThatIsNotReadyEndsAtTheLimit) {
   const Status how = end.Wait();
   EXPECT_EQ(how.code(), StatusCode::kDeadlineExceeded);
   EXPECT_NE(how.message().find("not ready on cuda:0"), std::string::npos) << how.message();
-  EXPECT_EQ(submitted_, 0);
-  EXPECT_EQ(gave_up_, 1);
+  EXPECT_EQ(submitted_, 1);
+  EXPECT_EQ(gave_up_, 0);
   StagedEnd other;
   ASSERT_TRUE(Start(other, std::nullopt, milliseconds(50)).ok());
   EXPECT_TRUE(other.Wait().ok());
   stream_.LetGo();
+}
+
+TEST_F(StagedOperationsTest, ALateInputIsTold) {
+  stream_.Hold();
+  StagedEnd end;
+  ASSERT_TRUE(Start(end, &stream_).ok());
+  {
+    MutexLock lock(late_mutex_);
+    const auto deadline = std::chrono::steady_clock::now() + kPatienceOfStaged;
+    while (late_.empty() && lock.WaitUntil(late_changed_, deadline)) {
+    }
+    ASSERT_EQ(late_, (std::vector<std::vector<std::string>>{{"w"}}));
+    ASSERT_EQ(warnings_.size(), 1u);
+    EXPECT_NE(warnings_[0].find("'w' has waited for its input on cuda:0 for 1 s"),
+              std::string::npos)
+        << warnings_[0];
+  }
+  stream_.LetGo();
+  ASSERT_TRUE(end.Wait().ok());
+  MutexLock lock(late_mutex_);
+  const auto deadline = std::chrono::steady_clock::now() + kPatienceOfStaged;
+  while (late_.size() < 2 && lock.WaitUntil(late_changed_, deadline)) {
+  }
+  EXPECT_TRUE(late_.back().empty());
 }
 
 TEST_F(StagedOperationsTest, StopEndsWhatWaits) {
@@ -246,7 +306,7 @@ TEST_F(StagedOperationsTest, WithoutDevicesTheReasonIsTold) {
         ++looks;
         return Status(StatusCode::kUnavailable, "there is no driver");
       },
-      {});
+      {}, 0, {});
   StagedEnd end;
   for (int i = 0; i < 2; ++i) {
     Status status = none.Start(Sum(input_, output_), kBytes, {}, {}, end.done());
@@ -271,7 +331,9 @@ TEST_F(StagedOperationsTest, StopAtAnyMomentEndsEachOperationOnce) {
         {[this](protocol::Operation operation, const StagedOperations::Done& done) {
            Submit(operation, done);
          },
-         [] {}, [](const std::string&) {}, [](const std::string&) {}});
+         [] {}, [](std::vector<std::string>) {}, [](const std::string&) {},
+         [](const std::string&) {}},
+        0, {});
     ASSERT_TRUE(staged.Find().ok());
     std::byte* const memory = devices->device(0).NewMemory(kBytes);
     std::vector<StagedEnd> ends(8);

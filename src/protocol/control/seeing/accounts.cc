@@ -149,7 +149,8 @@ std::vector<Accounts::Wait> Accounts::Waits(Time now) const {
                                 [&](const wire::UseState& one) { return one.use == use; });
       if (state == uses.end()) {
         wait.silent.push_back(rank);
-      } else if (state->stage == wire::UseStage::kNotBegun) {
+      } else if (state->stage == wire::UseStage::kNotBegun ||
+                 state->stage == wire::UseStage::kAwaitsInput) {
         wait.missing.push_back(rank);
       } else if (IsOpen(state->stage)) {
         wait.waiting.push_back(rank);
@@ -190,6 +191,11 @@ std::string Accounts::Doing(uint32_t rank, Time now) const {
   const Teller& teller = found->second;
   if (now - teller.at > kAnswerLimit) {
     return "has said nothing for " + SecondsText(now - teller.at) + ": it stands still";
+  }
+  for (const wire::UseState& one : teller.account.uses) {
+    if (one.stage != wire::UseStage::kAwaitsInput) continue;
+    return "waits for the input of '" + one.use.name +
+           "' on its device: the work of its stream has not ended";
   }
   for (const wire::UseState& one : teller.account.uses) {
     if (!IsOpen(one.stage)) continue;

@@ -56,6 +56,14 @@ TEST_F(AccountsTest, TheMissingRankIsNamedWithWhatItDoes) {
   EXPECT_EQ(accounts.NextDue(), now + seconds(60));
 }
 
+TEST_F(AccountsTest, AnInputThatIsLateOnADeviceIsToldInTheReport) {
+  Tell(0, {State("x", UseStage::kExchanges, 61)});
+  Tell(1, {State("x", UseStage::kAwaitsInput)}, 62);
+  EXPECT_EQ(Report(), (Lines{"stalled for 61 s: 1 tensor, 'x'; rank 0 has begun and waits for the "
+                             "sum; rank 1 has not begun. worker 1 waits for the input of 'x' on "
+                             "its device: the work of its stream has not ended"}));
+}
+
 TEST_F(AccountsTest, TheReportSaysWhenTheFirstWaitEnds) {
   wire::UseState patient = State("x", UseStage::kExchanges, 61);
   patient.left_ms = 1739000;

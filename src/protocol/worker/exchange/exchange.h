@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/base/status.h"
 #include "src/base/types.h"
 #include "src/operations/work.h"
 
@@ -52,6 +53,9 @@ struct Exchange {
       Memory::kHost;  // memory of the spans; sizes that are told first are always in the host's
   // The member without whose part the result is undefined.
   std::optional<Slot> root;
+  // The reason why this rank has no input (Operation::no_input); null: it has one. The error is
+  // asked for in place of every piece.
+  const Status* no_input = nullptr;
   // Pieces may be pushed again, with the same bytes.
   bool atomic = false;
   // A rank that wants nothing of a piece waits for the news that the ranks that want it have it.

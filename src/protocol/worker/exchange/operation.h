@@ -32,6 +32,9 @@ struct Operation {
   Duration limit{};  // own limit, from when the driver takes the operation; zero: the driver's
   // Alltoall: the rows for each rank of the process set; their sum is `rows`. Empty: equal parts.
   std::vector<uint64_t> splits;
+  // Not kOk: this rank has no input. The operation ends in this error, on every rank or on none,
+  // and nobody touches this rank's input and output.
+  Status no_input;
 };
 
 // The reason why an open operation shall end in an error.

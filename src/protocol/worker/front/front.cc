@@ -92,6 +92,7 @@ Status Front::Submit(Operation operation) {
   overdue_.SetStuck("");
   Status checked = Check(operation);
   if (!checked.ok()) return checked;
+  if (alone_ && !operation.no_input.ok()) return operation.no_input;
   if (alone_ && open_.empty()) names_ = Names();  // in a job of one, no name stands for a tensor
   Name& name = names_.NameOf(operation.name);
   if (name.open != nullptr) {
@@ -191,6 +192,7 @@ void Front::GiveUp(const Status& why) {
 }
 
 StageVerdict Front::EnterCopy(Tensor& tensor) {
+  if (!tensor.task->operation.no_input.ok()) return StageVerdict::kDone;
   Copy copy;
   Task::Trouble planned = tensor.task->PlanCopy(copy);
   if (!planned.status.ok()) return Ended(tensor, planned);

@@ -26,6 +26,7 @@ Exchange Tensor::MakeExchange() const {
   if (auto root = operations::RootPlace(task->work); root.has_value()) {
     exchange.root = task->set.slot_of[*root];
   }
+  if (!task->operation.no_input.ok()) exchange.no_input = &task->operation.no_input;
   exchange.atomic = spec.atomic;
   exchange.others_wait = !task->layout.extent.sections.empty() && task->stage() != Stage::kLayout;
   return exchange;

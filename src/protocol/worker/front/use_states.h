@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,9 @@ class UseStates {
   // Returns the state of a use that another member asks about, and its open operation; 0: it has
   // none.
   std::pair<wire::UseState, OperationId> Of(const wire::NamedUse& use) const;
+  // Notes which names the user has begun whose input is not ready on a device. They are no
+  // operations yet.
+  void SetLateInputs(std::vector<std::string> names) { late_inputs_ = std::move(names); }
   // Returns whether this rank waits in a join. It then has nothing else open.
   bool has_joined() const { return joins_.has_joined(); }
   // Returns the ranks of the process sets of these uses. Leaves out set 0.
@@ -36,6 +40,7 @@ class UseStates {
   const Names& names_;
   const PlacedSets& sets_;
   const Joins& joins_;
+  std::vector<std::string> late_inputs_;
 };
 
 }  // namespace byteps::protocol

@@ -59,6 +59,14 @@ TEST_F(UseStatesTest, EarlierUsesHaveEndedAndLaterOnesHaveNotBegun) {
   EXPECT_EQ(uses.Of({"unknown", {0, 0, 1}}).first.stage, wire::UseStage::kNotBegun);
 }
 
+TEST_F(UseStatesTest, AnInputThatIsLateIsToldUntilItsUseHasBegun) {
+  uses.SetLateInputs({"x"});
+  EXPECT_EQ(uses.Of({"x", {0, 0, 1}}).first.stage, wire::UseStage::kAwaitsInput);
+  EXPECT_EQ(uses.Of({"y", {0, 0, 1}}).first.stage, wire::UseStage::kNotBegun);
+  Open("x", 3);
+  EXPECT_EQ(uses.Of({"x", {0, 0, 1}}).first.stage, wire::UseStage::kExchanges);
+}
+
 TEST_F(UseStatesTest, ARankThatHasJoinedSaysSo) {
   joins.OnSubmitted();
   joins.Begin();

@@ -94,6 +94,10 @@ void PieceWalk::Queue(LaneTensor& tensor, uint32_t number) {
   piece.spans = tensor.exchange->spans->SpansOf(number);
   tensor.part.Add(!piece.spans.want.empty());
   piece.ticket = lane_.send_queue.Add(*tensor.exchange, number, piece.spans);
+  if (tensor.exchange->no_input != nullptr) {
+    piece.failure = std::make_unique<Status>(*tensor.exchange->no_input);
+    lane_.send_queue.MarkWanted(piece.ticket);
+  }
   lane_.Tell(PieceMoment::kQueued, tensor, number);
 }
 

@@ -133,6 +133,21 @@ TEST_F(PieceWalkTest, WhatIsWithdrawnInAStageBehindTheExchangeIsKept) {
   EXPECT_EQ(std::memcmp(piece.copy.data(), "aaaa", 4), 0);
 }
 
+TEST_F(PieceWalkTest, WithoutInputAnErrorIsAskedForInPlaceOfEveryPiece) {
+  options.credit.fixed_bytes = 1;
+  const Status why(StatusCode::kUnavailable, "rank 0 has no input");
+  exchange.no_input = &why;
+  Start();
+  walk->Begin(exchange);
+  EXPECT_TRUE(driver.pushes.empty());
+  ASSERT_EQ(driver.aborts.size(), 2U) << "no credit is needed";
+  for (uint32_t number = 0; number < 2; ++number) {
+    EXPECT_EQ(driver.aborts[number].header.ref.piece, number);
+    EXPECT_EQ(driver.aborts[number].header.status, StatusCode::kUnavailable);
+    EXPECT_EQ(driver.aborts[number].bytes, "rank 0 has no input");
+  }
+}
+
 TEST_F(PieceWalkTest, AnAbortAsksForAnErrorOfWhatIsNotDecided) {
   Start();
   walk->Begin(exchange);

@@ -128,11 +128,13 @@ class Session {
                  const std::vector<int64_t>& shape, uintptr_t input, uintptr_t output,
                  int32_t root_rank, int32_t priority, int combine, int32_t process_set,
                  const std::string& detail, const std::optional<std::vector<int64_t>>& splits,
-                 bool atomic, int64_t limit_ms, const std::shared_ptr<Ending>& ending,
-                 Shared<Ticket>* ticket, Shared<Followers>* followers) {
+                 bool atomic, int64_t limit_ms, std::optional<int32_t> device, uintptr_t stream,
+                 const std::shared_ptr<Ending>& ending, Shared<Ticket>* ticket,
+                 Shared<Followers>* followers) {
     CheckProcess();
-    const Submission submission{name,     operation, dtype,       shape,  input,  output, root_rank,
-                                priority, combine,   process_set, detail, splits, atomic, limit_ms};
+    const Submission submission{name,      operation, dtype,   shape,       input,  output,
+                                root_rank, priority,  combine, process_set, detail, splits,
+                                atomic,    limit_ms,  device,  stream};
     const byteps_request request = submission.Request();
     byteps_handle handle = 0;
     byteps_error error{};
@@ -396,9 +398,10 @@ void AddFollower(Shared<Followers>& followers, Shared<Ticket>& ticket, const std
                  int operation, int dtype, const std::vector<int64_t>& shape, uintptr_t input,
                  uintptr_t output, int32_t root_rank, int32_t priority, int combine,
                  int32_t process_set, const std::string& detail,
-                 const std::optional<std::vector<int64_t>>& splits, bool atomic, int64_t limit_ms) {
+                 const std::optional<std::vector<int64_t>>& splits, bool atomic, int64_t limit_ms,
+                 std::optional<int32_t> device, uintptr_t stream) {
   followers.own->Add({name, operation, dtype, shape, input, output, root_rank, priority, combine,
-                      process_set, detail, splits, atomic, limit_ms},
+                      process_set, detail, splits, atomic, limit_ms, device, stream},
                      ticket.own);
 }
 
@@ -422,7 +425,8 @@ void BindSession(nb::module_& module) {
            nb::arg("dtype"), nb::arg("shape"), nb::arg("input_pointer"), nb::arg("output_pointer"),
            nb::arg("root_rank"), nb::arg("priority"), nb::arg("combine") = 0,
            nb::arg("process_set") = 0, nb::arg("detail") = "", nb::arg("splits") = nb::none(),
-           nb::arg("atomic") = false, nb::arg("limit_ms") = 0);
+           nb::arg("atomic") = false, nb::arg("limit_ms") = 0, nb::arg("device") = nb::none(),
+           nb::arg("stream") = 0);
   nb::class_<Session>(module, "Session")
       .def(nb::init<const std::vector<std::string>&, Opening&>(), nb::arg("settings"),
            nb::arg("opening"))
@@ -440,8 +444,9 @@ void BindSession(nb::module_& module) {
            nb::arg("shape"), nb::arg("input_pointer"), nb::arg("output_pointer"),
            nb::arg("root_rank"), nb::arg("priority"), nb::arg("combine") = 0,
            nb::arg("process_set") = 0, nb::arg("detail") = "", nb::arg("splits") = nb::none(),
-           nb::arg("atomic") = false, nb::arg("limit_ms") = 0, nb::arg("ending") = nb::none(),
-           nb::arg("ticket") = nb::none(), nb::arg("followers") = nb::none())
+           nb::arg("atomic") = false, nb::arg("limit_ms") = 0, nb::arg("device") = nb::none(),
+           nb::arg("stream") = 0, nb::arg("ending") = nb::none(), nb::arg("ticket") = nb::none(),
+           nb::arg("followers") = nb::none())
       .def("wait_for_followers", &Session::WaitForFollowers, nb::arg("followers"),
            nb::arg("timeout_ms"))
       .def("add_process_set", &Session::AddProcessSet, nb::arg("ranks"), nb::arg("number"))

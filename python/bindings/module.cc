@@ -1,5 +1,6 @@
 #include <nanobind/nanobind.h>
 
+#include "python/bindings/bind_device.h"
 #include "python/bindings/bind_mxnet.h"
 #include "python/bindings/bind_serve.h"
 #include "python/bindings/bind_session.h"
@@ -13,5 +14,6 @@ NB_MODULE(_core, module) {
   byteps::python::BindTensorflow(module);
   byteps::python::BindSession(module);
   byteps::python::BindServe(module);
+  byteps::python::BindDevice(module);
   byteps::python::BindMxnet(module);
 }

@@ -26,6 +26,8 @@ struct Submission {
   std::optional<std::vector<int64_t>> splits;
   bool atomic = false;
   int64_t limit_ms = 0;
+  std::optional<int32_t> device;  // which has the memory; no value: the host has it
+  uintptr_t stream = 0;           // of the device
 
   // Returns the request for byteps_start; valid as long as this object is unchanged.
   byteps_request Request() const {
@@ -46,6 +48,11 @@ struct Submission {
     request.split_count = splits.has_value() ? splits->size() : 0;
     request.atomic = atomic ? 1 : 0;
     request.limit_ms = limit_ms;
+    if (device.has_value()) {
+      request.memory = BYTEPS_MEMORY_DEVICE;
+      request.device = *device;
+      request.stream = reinterpret_cast<void*>(stream);
+    }
     return request;
   }
 };

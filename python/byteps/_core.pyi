@@ -69,6 +69,8 @@ class Followers:
         splits: Sequence[int] | None = None,
         atomic: bool = False,
         limit_ms: int = 0,
+        device: int | None = None,
+        stream: int = 0,
     ) -> None: ...
 
 class Session:
@@ -110,6 +112,8 @@ class Session:
         splits: Sequence[int] | None = None,
         atomic: bool = False,
         limit_ms: int = 0,
+        device: int | None = None,
+        stream: int = 0,
         ending: Ending | None = None,
         ticket: Ticket | None = None,
         followers: Followers | None = None,
@@ -166,6 +170,9 @@ class MxnetEngine:
     ) -> MxnetGate: ...
     def wait_for_fewer(self, limit_ms: int) -> int: ...
 
+NO_STREAM: int
+
+def device_info(settings: Sequence[str], device: int) -> tuple[int, str, str]: ...
 def serve(settings: Sequence[str]) -> None: ...
 def foresee_sums(settings: Sequence[str]) -> tuple[int, str]: ...
 def version() -> str: ...

@@ -46,6 +46,8 @@ class Started:
     splits: Sequence[int] | None = None
     atomic: bool = False
     limit_ms: int = 0
+    device: int | None = None
+    stream: int = 0
     complete: bool = False
     gathered: bytes = b""
 
@@ -107,6 +109,12 @@ class World:
         self.memory: dict[int, bytearray] = {}  # that nobody has given back, by address
         self.sums = (1, "sums of bfloat16 depend on machines")
         self.of_one_layout: set[str] = set()  # names of operations
+        self.devices: list[str] = []
+
+    def device_info(self, settings: Sequence[str], device: int) -> tuple[int, str, str]:
+        if not self.devices:
+            raise error_from_code(10, "there is no driver")
+        return len(self.devices), self.devices[device], "13.0"
 
     def Session(self, settings: Sequence[str], opening: Opening) -> FakeSession:  # noqa: N802
         self.opened += 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from byteps.common.devices import find_devices
+
 __all__ = [
     "ccl_built",
     "cuda_built",
@@ -97,13 +99,16 @@ def ccl_built() -> bool:
 
 
 def cuda_built() -> bool:
-    """Return False: tensors on a GPU travel through host memory, without CUDA code of ours.
+    """Return whether tensors in the memory of a GPU can be exchanged where they are: there is a
+    CUDA driver that is new enough, and it shows a GPU. `bps doctor` says why not.
+
+    The first call starts the driver, and may wait for it.
 
     Example::
 
-        assert not bps.cuda_built()
+        device = "cuda" if bps.cuda_built() else "cpu"
     """
-    return False
+    return find_devices().count > 0
 
 
 def rocm_built() -> bool:

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from byteps.common.devices import DevicePlace
 from byteps.common.types import DataType, Operation
 
 NAME_PREFIX = "byteps."
@@ -25,6 +26,8 @@ Arguments = tuple[
     str,
     "Sequence[int] | None",
     bool,
+    int,
+    "int | None",
     int,
 ]
 
@@ -47,6 +50,7 @@ class Request:
     splits: Sequence[int] | None = None  # of an alltoall: the rows for each rank
     atomic: bool = False  # one set of contributions for the whole tensor
     limit_s: float = 0  # of its own, if the user has set none for all operations
+    place: DevicePlace | None = None  # of the memory; None: the host's
 
     def describe(self) -> str:
         """Return what must be equal on all ranks, in words."""
@@ -73,6 +77,8 @@ class Request:
             self.splits,
             self.atomic,
             int(1000 * self.limit_s),
+            None if self.place is None else self.place.device,
+            0 if self.place is None else self.place.stream,
         )
 
 

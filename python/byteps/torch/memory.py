@@ -13,6 +13,7 @@ from byteps.common.errors import InvalidArgumentError
 from byteps.common.operations import groups
 from byteps.common.operations.splits import check_has_rows
 from byteps.common.types import DataType, Operation
+from byteps.torch.devices import is_reached
 
 _DATA_TYPES = {
     torch.float32: DataType.FLOAT32,
@@ -111,10 +112,24 @@ def check_one_device(tensors: Sequence[torch.Tensor]) -> torch.device:
     return next(iter(devices.values()), torch.device("cpu"))
 
 
+def is_in_order(tensor: torch.Tensor) -> bool:
+    """Return whether the tensor's memory is its values, in order."""
+    return tensor.is_contiguous() and not (tensor.is_neg() or tensor.is_conj())
+
+
 def is_plain(tensor: torch.Tensor) -> bool:
-    """Return whether the tensor's memory is its values, in order, where the session reaches it."""
-    is_lazy = tensor.is_neg() or tensor.is_conj()
-    return tensor.is_cpu and tensor.is_contiguous() and not is_lazy
+    """Return whether the tensor's memory is its values, in order, in the host."""
+    return tensor.is_cpu and is_in_order(tensor)
+
+
+def reached_memory(tensor: torch.Tensor) -> torch.Tensor:
+    """Return contiguous memory that the session reaches, with the tensor's values: on its device if
+    possible, else in the host. Its own where possible."""
+    if not is_reached(tensor):
+        return host_memory(tensor)
+    if is_in_order(tensor):
+        return tensor
+    return tensor.detach().resolve_conj().resolve_neg().contiguous()
 
 
 def host_memory(tensor: torch.Tensor) -> torch.Tensor:

@@ -12,13 +12,16 @@ from byteps.common.session import default
 from byteps.common.session.flight import Flight
 from byteps.common.session.pending import Handle
 from byteps.common.types import DataType
+from byteps.torch.devices import place_of
 from byteps.torch.memory import (
     check_scalable,
     check_writable,
     data_type,
     host_memory,
+    is_in_order,
     is_plain,
     new_memory,
+    reached_memory,
     scaled,
     tell_of_change,
 )
@@ -31,15 +34,15 @@ def exchange(call: Call, tensor: torch.Tensor, output: torch.Tensor | None) -> H
     check_scalable(tensor.dtype, (call.prescale, call.postscale))
     if is_cut(call, dtype):
         return _exchange_cut(call, dtype, tensor, output)
-    source = host_memory(tensor)
+    source = reached_memory(tensor)
     if output is None:
         output = new_memory(tensor.shape, tensor.dtype, tensor.device)
-        target = output if output.is_cpu else torch.empty_like(source)
+        target = output if output.device == source.device else torch.empty_like(source)
     elif output is tensor:
         target = source  # its own memory, or a copy
         if target is not output:
             check_writable(output)
-    elif is_plain(output):
+    elif output.device == source.device and is_in_order(output):
         target = output
     else:
         check_writable(output)
@@ -49,7 +52,8 @@ def exchange(call: Call, tensor: torch.Tensor, output: torch.Tensor | None) -> H
     finish = _finish(output, target, call.postscale, in_place)
     place, to = source.data_ptr(), target.data_ptr()
     keep = (tensor, source, target)
-    return start(call, tensor.device.type, dtype, tensor.shape, place, to, finish, keep)
+    kind, on = tensor.device.type, place_of(source)
+    return start(call, kind, dtype, tensor.shape, place, to, finish, keep, on)
 
 
 def _exchange_cut(
@@ -98,7 +102,7 @@ def apply(function: Any, *arguments: Any) -> Any:
 def _finish(
     output: torch.Tensor, target: torch.Tensor, postscale: float, in_place: bool
 ) -> Callable[[Flight], torch.Tensor]:
-    """Return what brings the result from host memory to where the user wants it."""
+    """Return what brings the result from where the session put it to where the user wants it."""
     if target is output and postscale == 1.0:
         return (lambda _: tell_of_change(output)) if in_place else (lambda _: output)
 

@@ -11,12 +11,25 @@ from processes import LIMIT_S, SOURCE
 
 import byteps
 from byteps import common
-from byteps.common import build
+from byteps.common import build, devices
 
 
 def test_build_queries() -> None:
-    assert not any(getattr(build, name)() for name in build.__all__)
+    others = [name for name in build.__all__ if name != "cuda_built"]
+    assert not any(getattr(build, name)() for name in others)
     assert build.nccl_built() == 0
+
+
+def test_there_is_cuda_where_the_library_reaches_a_gpu(core) -> None:
+    devices.find_devices.cache_clear()
+    assert not build.cuda_built()
+    assert devices.find_devices().why_none == "there is no driver"
+    core.devices = ["A", "B"]
+    assert not build.cuda_built()  # asked once
+    devices.find_devices.cache_clear()
+    assert build.cuda_built()
+    assert devices.find_devices() == devices.Devices(2, ("A", "B"), "13.0")
+    devices.find_devices.cache_clear()
 
 
 def test_an_extension_that_was_not_built() -> None:

@@ -21,6 +21,7 @@ SOFTWARE: dict[str, Any] = {
     "frameworks": dict.fromkeys(software.FRAMEWORKS) | {"torch": "2.13.0", "numpy": "2.0"},
     "rdma_devices": ["mlx5_0", "mlx5_1"],
     "gpus": 8,
+    "cuda": {"count": 2, "names": ("A", "B"), "driver": "13.0", "why_none": ""},
 }
 MACHINE: dict[str, Any] = {
     "host": "here",
@@ -53,11 +54,14 @@ def test_the_lines_about_software() -> None:
         "not installed tensorflow, keras, mxnet, jax",
         "found here    NCCL /lib/libnccl.so.2; UCX no",
         "devices       8 GPUs, RDMA: mlx5_0, mlx5_1",
+        "CUDA          driver 13.0: A, B",
     ]
-    bare = {**SOFTWARE, "frameworks": {"torch": None}, "rdma_devices": []}
+    no_driver = {"count": 0, "names": (), "driver": "", "why_none": "there is no driver"}
+    bare = {**SOFTWARE, "frameworks": {"torch": None}, "rdma_devices": [], "cuda": no_driver}
     lines = report.describe_software(bare)
     assert "frameworks    none" in lines
     assert "devices       8 GPUs, RDMA: none" in lines
+    assert "CUDA          tensors on a GPU go through host memory: there is no driver" in lines
     full = {**SOFTWARE, "frameworks": {"torch": "2"}}
     assert "not installed -" in report.describe_software(full)
 

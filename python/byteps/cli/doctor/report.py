@@ -30,7 +30,15 @@ def describe_software(found: Mapping[str, Any]) -> list[str]:
         _line("not installed", ", ".join(missing) or "-"),
         _line("found here", "; ".join(libraries)),
         _line("devices", f"{found['gpus']} GPUs, RDMA: {', '.join(devices) or 'none'}"),
+        _line("CUDA", _cuda(found["cuda"])),
     ]
+
+
+def _cuda(found: Mapping[str, Any]) -> str:
+    """Return which GPUs the library reaches, or why none."""
+    if not found["count"]:
+        return f"tensors on a GPU go through host memory: {found['why_none']}"
+    return f"driver {found['driver']}: {', '.join(found['names'])}"
 
 
 def describe_machine(found: Mapping[str, Any]) -> list[str]:

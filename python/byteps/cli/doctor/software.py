@@ -1,4 +1,5 @@
-"""What this build can do, and what is installed beside it. Nothing of it is imported or loaded."""
+"""What this build can do, and what is installed beside it. Nothing of it is imported; of all
+libraries only the CUDA driver is loaded."""
 
 from __future__ import annotations
 
@@ -7,12 +8,14 @@ import pkgutil
 import platform
 import re
 import subprocess
+from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 
 from byteps.__version__ import __version__
 from byteps.cli.doctor import installation
 from byteps.common import build
+from byteps.common.devices import find_devices
 from byteps.common.errors import BytepsError
 from byteps.common.job.executables import PROGRAM_BY_ROLE, find_program
 
@@ -48,6 +51,7 @@ def facts() -> dict[str, object]:
         "frameworks": {name: _version(names) for name, names in FRAMEWORKS.items()},
         "rdma_devices": sorted(p.name for p in Path("/sys/class/infiniband").glob("*")),
         "gpus": len(list(Path("/proc/driver/nvidia/gpus").glob("*"))),
+        "cuda": asdict(find_devices()),
     }
 
 

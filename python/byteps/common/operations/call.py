@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from byteps.common.devices import DevicePlace
 from byteps.common.errors import InvalidArgumentError
 from byteps.common.request import Request
 from byteps.common.session import default
@@ -121,8 +122,10 @@ def start(
     target: int = 0,
     finish: Callable[[Flight], object] | None = None,
     keep_alive: object = None,
+    place: DevicePlace | None = None,
 ) -> Handle[Any]:
-    """Start an operation on contiguous host memory; return a handle, to be synchronized once.
+    """Start an operation on contiguous memory, of the host or at `place`; return a handle, to be
+    synchronized once.
 
     `finish` makes what `synchronize` returns, on the thread that calls it; `keep_alive` has the
     memory, and is let go of after that. An allgather or alltoall has no `target`: `finish` asks its
@@ -132,6 +135,7 @@ def start(
     pending = default.pending()
     pending.sweep()
     request = request_of(session, call, device, dtype, shape, source, target)
+    request.place = place
     return pending.add(Flight(session, [request], finish, keep_alive))
 
 

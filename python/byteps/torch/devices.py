@@ -1,0 +1,54 @@
+"""Devices of torch whose memory the session reaches: where a tensor is, for the native library."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import cache
+
+import torch
+
+from byteps.common.devices import DevicePlace, find_devices
+
+_LOG = logging.getLogger("byteps")
+
+# For each type of device: the stream that the calling thread gives its work to, as a number.
+STREAMS: dict[str, Callable[[torch.device], int]] = {
+    "cuda": lambda device: int(torch.cuda.current_stream(device).cuda_stream),
+}
+
+
+def is_reached(tensor: torch.Tensor) -> bool:
+    """Return whether the session reaches the tensor's memory on its device.
+
+    The first tensor on a device of which it does not reach the memory is told as a warning.
+    """
+    if tensor.is_cpu:
+        return False
+    kind = tensor.device.type
+    if kind not in STREAMS:
+        return False
+    why = find_devices().why_none
+    if why:
+        _warn(kind, why)
+    return not why
+
+
+def place_of(memory: torch.Tensor) -> DevicePlace | None:
+    """Return where memory is that the session reaches: None for that of the host.
+
+    To be called behind everything that the thread has given to the device for this memory.
+    """
+    if memory.is_cpu:
+        return None
+    device = memory.device
+    return DevicePlace(device.index or 0, STREAMS[device.type](device))
+
+
+@cache
+def _warn(kind: str, why: str) -> None:
+    _LOG.warning(
+        "tensors on %s are copied through host memory, and each call waits for the device: %s",
+        kind,
+        why,
+    )

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <utility>
@@ -280,6 +281,27 @@ CUresult cuStreamCreateWithPriority(CUstream* handle, unsigned int flags, int) {
   std::lock_guard lock(TheWorld().mutex);
   TheWorld().streams.insert(*handle);
   return CUDA_SUCCESS;
+}
+
+CUresult cuStreamCreate(CUstream* handle, unsigned int flags) {
+  return cuStreamCreateWithPriority(handle, flags, 0);
+}
+
+CUresult cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count, CUstream handle) {
+  STAND_IN_ENTER(Needs::kContext);
+  if (IsImplicit(handle)) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+  if (!PlaceOf(to).IsTaken(count * sizeof(value))) return CUDA_ERROR_INVALID_VALUE;
+  CUstream_st& stream = StreamOf(handle);
+  if (stream.is_capturing) return CUDA_SUCCESS;
+  Give(stream, [to, value, count] {
+    std::fill_n(reinterpret_cast<unsigned int*>(stand_in_bytes(to)), count, value);
+  });
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t bytes) {
+  const CUresult copied = cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(to), from, bytes, nullptr);
+  return copied == CUDA_SUCCESS ? cuStreamSynchronize(nullptr) : copied;
 }
 
 CUresult cuStreamDestroy_v2(CUstream handle) {

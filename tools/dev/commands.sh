@@ -10,7 +10,8 @@ command_help() {
   test --all        also the long lanes: torch-old torch-new integrations matrix collectives asan
                     tsan clang tidy fuzz bench wheel docs seeing
   lane NAME...      single lanes of these; or mutants: small wrong edits that a test must notice;
-                    or aarch64: cross-compiled, and unit tests under qemu (needs root)
+                    or aarch64: cross-compiled, and unit tests under qemu (needs root);
+                    or gpu: checks on this machine's GPU, in five minutes (docs/gpu.md)
   lane engines      the tests with sshd, Slurm, Open MPI and Ray, which are unpacked into
                     build/engines and into an environment beside .venv; nothing is installed
   lane torch-old torch-new   the tests of torch with its oldest and its newest version, those of
@@ -36,6 +37,7 @@ command_help() {
   docs              the site of all pages, with checked links, in build/site
   wheel             build, check and try the wheels and the archives of the servers, for x86-64 and
                     ARM, into dist/
+  gpu-kit           dist/byteps-gpu-kit.tar.gz: all that the lane gpu needs on another machine
   first-sum         the wheel of dist/ in a bare Debian 12: seconds until the first sum (needs root)
   setup             install what is missing and stop
   clean             remove build/ (.venv stays)
@@ -207,6 +209,21 @@ command_docs() {
 }
 
 command_first_sum() { source tools/dev/fresh.sh && fresh_first_sum "$@"; }
+
+# The wheel, what it depends on, and the checks, for a machine that has Python, torch with CUDA and
+# no network.
+command_gpu_kit() {
+  local kit="$BUILD/gpu-kit/byteps-gpu-kit"
+  ensure_all 4
+  ensure_wheel
+  rm -rf "$kit" && mkdir -p "$kit/wheels" dist
+  cp "$WHEELS"/byteps_cpp-*.whl "$kit/wheels/"
+  cp tests/gpu/*.py tests/gpu/check.sh "$kit/"
+  step "what the wheel depends on" gpu-kit "$VENV/bin/python" -m pip download \
+    --disable-pip-version-check --dest "$kit/wheels" "$kit"/wheels/byteps_cpp-*.whl
+  tar -C "$BUILD/gpu-kit" -czf dist/byteps-gpu-kit.tar.gz byteps-gpu-kit
+  ls -l dist/byteps-gpu-kit.tar.gz
+}
 
 command_clean() { rm -rf "$BUILD"; }
 

@@ -160,6 +160,18 @@ lane_seeing() {
   run_pytest "what a browser and Prometheus see" seeing "$VENV/bin/python" "$SEEING_TESTS"
 }
 
+# Checks on a GPU, if this machine has one.
+lane_gpu() {
+  local status=0
+  ensure_wheel || return
+  "$VENV/bin/python" tests/gpu/check.py --json "$LOGS/gpu.json" || status=$?
+  if ((status == 3)); then
+    skip_part gpu "there is no GPU that could be checked"
+    return
+  fi
+  return "$status"
+}
+
 lane_docs() { make_site; }
 
 lane_wheel() {

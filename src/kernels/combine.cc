@@ -13,6 +13,7 @@
 #include <hwy/highway.h>
 
 #include "src/base/check.h"
+#include "src/kernels/float_mode.h"
 #include "src/kernels/formats-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -459,6 +460,7 @@ HWY_EXPORT(NameOnTarget);
 void Combine(byteps::Combine how, DataType type, std::byte* out,
              std::span<const std::byte* const> inputs, const SumTree& tree, size_t count) {
   BYTEPS_CHECK(!inputs.empty() && tree.inputs() == inputs.size());
+  const FloatMode mode;
   HWY_DYNAMIC_DISPATCH(CombineOnTarget)
   (how, type, out, inputs.data(), tree, count * SizeOf(type), 1);
 }
@@ -479,6 +481,7 @@ void Average(DataType type, std::byte* out, std::span<const std::byte* const> in
     case DataType::kFloat16:
     case DataType::kBfloat16: break;
   }
+  const FloatMode mode;
   HWY_DYNAMIC_DISPATCH(CombineOnTarget)
   (byteps::Combine::kAverage, type, out, inputs.data(), tree, count * SizeOf(type), divisor);
 }

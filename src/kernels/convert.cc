@@ -9,6 +9,7 @@
 
 #include <hwy/highway.h>
 
+#include "src/kernels/float_mode.h"
 #include "src/kernels/formats-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -151,6 +152,7 @@ void Convert(DataType from, DataType to, const std::byte* in, std::byte* out, si
     std::memcpy(out, in, count * SizeOf(from));
     return;
   }
+  const FloatMode mode;
   HWY_DYNAMIC_DISPATCH(ConvertOnTarget)(from, to, in, out, count);
 }
 

@@ -7,7 +7,8 @@
 // Bytes: pointers need no alignment. Counts are elements. Little-endian, IEEE 754.
 // NaN: a NaN result is always the canonical quiet NaN (sign 0, only the top mantissa bit set),
 // whatever NaN went in.
-// REQUIRES: the floating-point environment of a fresh thread (round to nearest, denormals kept).
+// Rounding is to nearest, and denormals are kept, whatever the mode of the caller's thread is
+// (float_mode.h).
 #pragma once
 
 #include <cstddef>

@@ -11,6 +11,7 @@
 #include <hwy/highway.h>
 
 #include "src/base/check.h"
+#include "src/kernels/float_mode.h"
 #include "src/kernels/formats-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -131,6 +132,7 @@ HWY_EXPORT(ScaleFloatsOnTarget);
 
 void Scale(DataType type, std::byte* data, size_t count, double factor) {
   BYTEPS_CHECK(type != DataType::kBool);
+  const FloatMode mode;
   if (IsFloat(type)) {
     HWY_DYNAMIC_DISPATCH(ScaleFloatsOnTarget)(type, data, count, factor);
   } else {

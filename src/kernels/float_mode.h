@@ -5,54 +5,38 @@
 // thread that makes it.
 #pragma once
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
-
-#include <cstdint>
+#include <fenv.h>
 
 namespace byteps::kernels {
 
-// Sets the mode for its lifetime, on its thread. Costs a few nanoseconds.
+// Sets the mode for its lifetime, on its thread. A thread that has it already, as nearly all have,
+// pays some nanoseconds.
 class FloatMode {
  public:
-  FloatMode() : callers_(Get()) {
-    if ((callers_ & kControl) != kNeeded) Set(kNeeded);
+  FloatMode() {
+    fegetmode(&callers_);
+    is_right_ = IsRight(callers_);
+    if (!is_right_) fesetmode(FE_DFL_MODE);
   }
   ~FloatMode() {
-    if ((callers_ & kControl) != kNeeded) Set(callers_);
+    if (!is_right_) fesetmode(&callers_);
   }
   FloatMode(const FloatMode&) = delete;
   FloatMode& operator=(const FloatMode&) = delete;
 
  private:
-  // The clobber of memory keeps the kernels' loads and stores, and the arithmetic between them,
-  // inside.
-#if defined(__SSE2__)
-  using Word = uint32_t;
-  static constexpr Word kControl = 0xffc0;  // all but the sticky flags
-  static constexpr Word kNeeded = 0x1f80;   // no traps, and no bit of a mode
-  static Word Get() { return _mm_getcsr(); }
-  static void Set(Word word) {
-    asm volatile("" ::: "memory");
-    _mm_setcsr(word);
-    asm volatile("" ::: "memory");
+  // The word of the mode has another name on each processor.
+  template <typename Mode>
+  static bool IsRight(const Mode& mode) {
+    if constexpr (requires { mode.__mxcsr; }) {
+      return (mode.__mxcsr & 0xffc0) == 0x1f80;  // without the flags, which are sticky
+    } else {
+      return mode == 0;
+    }
   }
-#elif defined(__aarch64__)
-  using Word = uint64_t;
-  static constexpr Word kControl = ~Word{0};
-  static constexpr Word kNeeded = 0;
-  static Word Get() {
-    Word word;
-    asm volatile("mrs %0, fpcr" : "=r"(word));
-    return word;
-  }
-  static void Set(Word word) { asm volatile("msr fpcr, %0" ::"r"(word) : "memory"); }
-#else
-#error "no floating-point mode for this processor: add it"
-#endif
 
-  const Word callers_;
+  femode_t callers_;
+  bool is_right_;
 };
 
 }  // namespace byteps::kernels

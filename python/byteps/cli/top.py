@@ -49,8 +49,7 @@ def state_of_job(job: UserJob) -> str:
     try:
         return job.page()[2].decode("utf-8", "replace")
     except (OSError, http.client.HTTPException) as error:
-        stands = " It stands still." if isinstance(error, TimeoutError) else " It has ended."
-        raise BytepsError(f"job {job.name} does not answer any more ({error}).{stands}") from None
+        raise BytepsError(f"job {job.name} does not answer any more ({error}).") from None
 
 
 def top(address: str, every_s: float, once: bool, output: TextIO = sys.stdout) -> int:
@@ -89,8 +88,10 @@ def _show(look: Callable[[], str], every_s: float, once: bool, output: TextIO) -
             pause.wait(every_s)
             try:
                 page = look()
-            except BytepsError as error:
-                output.write(f"\n{error}\n")
+            except BytepsError:
+                output.write(
+                    "\nThe job does not answer any more: it has ended, or it stands still.\n"
+                )
                 return 0
     except KeyboardInterrupt:
         return 0

@@ -84,7 +84,7 @@ def test_the_state_is_shown_in_its_place_until_the_job_ends(pages) -> None:
     home, line, rest = "\x1b[H", "\x1b[K\n", "\x1b[J"
     assert shown.getvalue() == (
         f"{home}{rest}{home}one{line}two{line}{rest}{home}three{line}{rest}"
-        "\nThe job does not answer any more: it has ended.\n"
+        "\nThe job does not answer any more: it has ended, or it stands still.\n"
     )
 
 

@@ -11,7 +11,14 @@ _ON_NOTHING_ELSE, _ON_MACHINES = 0, 1
 @dataclass(frozen=True)
 class SameBits:
     """Which sums of a job have the same bits on every layout of its ranks over machines and
-    servers. True where all of them have."""
+    servers. True where all of them have.
+
+    Example::
+
+        sums = bps.same_bits()
+        if not sums.floats:
+            print(sums.reason)
+    """
 
     floats: bool
     """Sums of float32 and float64."""

@@ -15,9 +15,7 @@ class SameBits:
 
     Example::
 
-        sums = bps.same_bits()
-        if not sums.floats:
-            print(sums.reason)
+        assert bps.same_bits().floats, bps.same_bits().reason
     """
 
     floats: bool

@@ -99,10 +99,12 @@ def ended(process: subprocess.Popen[str]) -> str:
 
 
 def test_a_wrong_port_of_the_scheduler(mistaken) -> None:
-    for role in ("worker", "server"):
-        said = ended(mistaken.start(role, BYTEPS_START_TIMEOUT="1"))
-        assert f"cannot reach the scheduler at 127.0.0.1:{mistaken.port} (" in said
-        assert "are DMLC_PS_ROOT_URI and DMLC_PS_ROOT_PORT right?" in said
+    with socket.socket() as nobody:  # It has the port, so no other test listens there meanwhile.
+        nobody.bind(("127.0.0.1", mistaken.port))
+        for role in ("worker", "server"):
+            said = ended(mistaken.start(role, BYTEPS_START_TIMEOUT="1"))
+            assert f"cannot reach the scheduler at 127.0.0.1:{mistaken.port} (" in said
+            assert "are DMLC_PS_ROOT_URI and DMLC_PS_ROOT_PORT right?" in said
 
 
 def test_a_name_of_the_scheduler_that_nobody_has(mistaken) -> None:

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from harness.usage import cpu_seconds
 
 VALUES = 1024
 MOST_ELEMENTS = 1 << 16
@@ -68,11 +68,6 @@ def exchange(add_up: Sum, values: Any, layout: int, rank: int) -> Any:
     tensor[begin : begin + VALUES] = values
     time.sleep(float(own.uniform(0, MOST_WAIT_S)))
     return add_up(tensor)[begin : begin + VALUES].view(np.uint32)
-
-
-def cpu_seconds() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
 
 
 def main() -> None:

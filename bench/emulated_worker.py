@@ -12,7 +12,6 @@ next step begins when all are back. Started by lab.py.
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from harness.usage import cpu_seconds
 
 BUCKET_BYTES = 25 << 20
 # A wait for the time may take so much longer, and waits for gradients count in full beyond it.
@@ -121,11 +121,6 @@ class DDP:
         for work in self._works:
             work.wait()
         self._works.clear()
-
-
-def cpu_seconds() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
 
 
 def read_layers(path: Path, rank: int) -> list[Layer]:

@@ -9,20 +9,15 @@ from __future__ import annotations
 
 import datetime
 import json
-import resource
 import sys
 import time
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from harness.usage import cpu_seconds
 
 PERIOD = 1021
-
-
-def cpu_seconds() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
 
 
 class Case:

@@ -13,7 +13,6 @@ import hashlib
 import itertools
 import json
 import os
-import resource
 import sys
 import time
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from typing import Any
 os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
 
 import numpy as np
+from harness.usage import cpu_seconds
 
 LAYERS = (64, 128, 128, 10)
 BATCH = 32
@@ -88,11 +88,6 @@ def train(average: Average, rank: int, steps: int, kind: type) -> str:
             mean = average(np.ascontiguousarray(gradient.astype(kind)), f"{kind.__name__}/{i}")
             weights[i] = weights[i] - RATE * mean.astype(np.float32)
     return hashlib.sha256(b"".join(weight.tobytes() for weight in weights)).hexdigest()
-
-
-def cpu_seconds() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
 
 
 def main() -> None:

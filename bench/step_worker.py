@@ -11,7 +11,6 @@ byteps.torch.ddp_comm_hook, `ddp` the same over Gloo. Started by local_step.py.
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import time
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from harness.shapes import load_shapes
+from harness.usage import cpu_seconds
 
 import byteps.torch as bps
 
@@ -74,11 +74,6 @@ class Trainer:
         """Weights are what all averages so far have made of them: sums of powers of two."""
         expected = -LEARNING_RATE * self.steps * (self.size + 1) / 2
         return sum(int((weight != expected).sum()) for weight in self.weights)
-
-
-def cpu_seconds() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
 
 
 def main() -> None:

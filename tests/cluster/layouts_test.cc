@@ -214,6 +214,19 @@ class Layouts : public ::testing::Test {
     ASSERT_EQ(DifferingIn(one, call.data, expected), 0u) << one.Name() << " on rank " << rank;
   }
 
+  // Plays all cases at once, each on the ranks of its set, and ends the job.
+  void SumAll(const std::vector<SumCase>& cases, const std::vector<Bytes>& expected) {
+    for (const SumCase& one : cases) {
+      for (uint32_t rank : kLayoutSets[one.set]) Begin(one, rank);
+    }
+    for (size_t i = 0; i < cases.size(); ++i) {
+      for (uint32_t rank : kLayoutSets[cases[i].set]) {
+        ASSERT_NO_FATAL_FAILURE(Check(cases[i], rank, expected[i]));
+      }
+    }
+    cluster->LeaveInOrder();
+  }
+
   std::optional<Cluster> cluster;
   std::map<std::pair<std::string, uint32_t>, Call> calls;
 };
@@ -225,15 +238,7 @@ TEST_F(Layouts, SumsDependOnRanksAlone) {
   for (const Layout& layout : AllLayouts()) {
     SCOPED_TRACE(TextOf(layout));
     ASSERT_NO_FATAL_FAILURE(Start(layout));
-    for (const SumCase& one : cases) {
-      for (uint32_t rank : kLayoutSets[one.set]) Begin(one, rank);
-    }
-    for (size_t i = 0; i < cases.size(); ++i) {
-      for (uint32_t rank : kLayoutSets[cases[i].set]) {
-        ASSERT_NO_FATAL_FAILURE(Check(cases[i], rank, expected[i]));
-      }
-    }
-    cluster->LeaveInOrder();
+    ASSERT_NO_FATAL_FAILURE(SumAll(cases, expected));
   }
 }
 
@@ -255,15 +260,7 @@ TEST_F(Layouts, HalvesHaveTheSameBitsIfTheJobWantsThem) {
       if (layout.servers == 3 || (!same_bits && !is_rounded_once)) continue;
       SCOPED_TRACE(TextOf(layout));
       ASSERT_NO_FATAL_FAILURE(Start(layout));
-      for (const SumCase& one : cases) {
-        for (uint32_t rank : kLayoutSets[one.set]) Begin(one, rank);
-      }
-      for (size_t i = 0; i < cases.size(); ++i) {
-        for (uint32_t rank : kLayoutSets[cases[i].set]) {
-          ASSERT_NO_FATAL_FAILURE(Check(cases[i], rank, expected[i]));
-        }
-      }
-      cluster->LeaveInOrder();
+      ASSERT_NO_FATAL_FAILURE(SumAll(cases, expected));
     }
   }
   EXPECT_GT(differing, 0u) << "or this test would prove nothing";

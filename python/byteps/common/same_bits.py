@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# The numbers of byteps_sum_bits in include/byteps/byteps.h.
+# The numbers of byteps_sum_bits in include/byteps/sums.h.
 _ON_NOTHING_ELSE, _ON_MACHINES = 0, 1
 
 

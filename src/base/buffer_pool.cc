@@ -1,12 +1,12 @@
 #include "src/base/buffer_pool.h"
 
 #include <algorithm>
-#include <bit>
 #include <cassert>
 #include <new>
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/base/size_classes.h"
 
 namespace byteps {
 namespace {
@@ -16,19 +16,6 @@ namespace {
 // each buffer once.
 constexpr size_t kTakenMin = 4096;
 constexpr size_t kTakenEach = 8;
-
-uint32_t ClassOf(size_t bytes) {
-  if (bytes <= kBufferAlignment) return 0;
-  size_t base = std::bit_floor(bytes - 1);
-  size_t quarters = (bytes - base + base / 4 - 1) / (base / 4);
-  return static_cast<uint32_t>(4 * (std::countr_zero(base) - 6) + quarters);
-}
-
-size_t BytesOf(uint32_t size_class) {
-  if (size_class == 0) return kBufferAlignment;
-  size_t base = kBufferAlignment << ((size_class - 1) / 4);
-  return base + ((size_class - 1) % 4 + 1) * (base / 4);
-}
 
 template <typename T>
 void MakeRoom(std::vector<T>& list, size_t count) {
@@ -44,8 +31,8 @@ BufferPool::~BufferPool() {
 
 BufferRef BufferPool::Take(size_t bytes) {
   if (bytes == 0) return {};
-  uint32_t size_class = ClassOf(bytes);
-  BYTEPS_CHECK(size_class < kClassCount);
+  uint32_t size_class = SizeClassOf(bytes);
+  BYTEPS_CHECK(size_class < kSizeClasses);
   Class& of = classes_[size_class];
   Block* block = nullptr;
   if (of.free.empty()) {
@@ -56,7 +43,7 @@ BufferRef BufferPool::Take(size_t bytes) {
   }
   of.unused = std::min(of.unused, of.free.size());
   block->references = 1;
-  bytes_in_use_ += BytesOf(size_class);
+  bytes_in_use_ += BytesOfClass(size_class);
   if (++taken_ >= std::max(kTakenMin, kTakenEach * block_count_)) FreeWhatIsNotNeeded();
   return BufferRef(block);
 }
@@ -64,7 +51,7 @@ BufferRef BufferPool::Take(size_t bytes) {
 // The lists get their room first, because giving a buffer back may not fail.
 BufferPool::Block* BufferPool::Make(uint32_t size_class) {
   Class& of = classes_[size_class];
-  size_t bytes = BytesOf(size_class);
+  size_t bytes = BytesOfClass(size_class);
   MakeRoom(of.free, of.count + 1);
   MakeRoom(spare_, blocks_.size() + 1);
   if (spare_.empty()) spare_.push_back(&blocks_.emplace_back());
@@ -84,7 +71,7 @@ BufferPool::Block* BufferPool::Make(uint32_t size_class) {
 }
 
 void BufferPool::Release(Block* block) {
-  bytes_in_use_ -= BytesOf(block->size_class);
+  bytes_in_use_ -= BytesOfClass(block->size_class);
   classes_[block->size_class].free.push_back(block);
 }
 
@@ -92,7 +79,7 @@ void BufferPool::Release(Block* block) {
 void BufferPool::Free(Class& of, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     Block* block = of.free[i];
-    const size_t bytes = BytesOf(block->size_class);
+    const size_t bytes = BytesOfClass(block->size_class);
     bytes_held_ -= bytes;
     source_.Free(std::exchange(block->bytes, nullptr), bytes);
     spare_.push_back(block);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "src/base/buffer_source.h"
+#include "src/base/size_classes.h"
 #include "src/base/types.h"
 
 namespace byteps {
@@ -77,10 +78,7 @@ class BufferPool {
  private:
   friend class BufferRef;
   using Block = internal::BufferBlock;
-  // There are four classes for each power of two from 64 bytes on, so a buffer wastes at most a
-  // quarter. Callers refuse requests larger than the last class long before, by limits of their
-  // own.
-  static constexpr uint32_t kClassCount = 4 * 31 + 1;
+  // Callers refuse requests larger than the last class long before, by limits of their own.
   struct Class {
     std::vector<Block*> free;  // Take hands out the last one; has room for all blocks of the class
     size_t count = 0;          // blocks, including those that are handed out
@@ -96,7 +94,7 @@ class BufferPool {
   // The blocks lie one behind the other: blocks that were taken in a row are given back in a row.
   std::deque<Block> blocks_;
   std::vector<Block*> spare_;  // blocks without memory
-  Class classes_[kClassCount];
+  Class classes_[kSizeClasses];
   const size_t bytes_max_;
   size_t block_count_ = 0;  // with memory
   size_t taken_ = 0;        // since the last look

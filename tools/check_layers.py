@@ -2,7 +2,8 @@
 
 The table between the `layers` markers there is the single source. A row's kind adds rules:
 `pure` folders see no thread, lock, clock, socket or file, not even through another header;
-`backend` folders are included only by folders whose rows name them: those put parts together. A
+`backend` folders are included only by folders whose rows name them: those put parts together; and
+by the tests of every folder whose row names the interface. A
 `room` is a part of the folder that it lies in: it may include the other folders that the row of
 that folder names, and of that folder only what its own row names. Who may include the folder may
 include its rooms. The tests of a room may include all of the folder.
@@ -141,7 +142,7 @@ def check_include(path: str, include: Include, layers: dict[str, Layer]) -> Iter
     if target.kind == "backend":
         interface = target.folder.rsplit("/", 1)[0]
         composes = target.folder in own.may_include
-        tests = is_test(path) and path.startswith(f"{interface}/")
+        tests = is_test(path) and (path.startswith(f"{interface}/") or own.may(layers[interface]))
         if not composes and not tests:
             text = f"includes {include.target}: its row must name {target.folder}"
             yield Finding(path, include.line, text)

@@ -52,6 +52,7 @@ def check(make_repo, contents: dict[str, str]) -> list[str]:
         ("src/house/cellar/a.cc", "<thread>"),
         ("src/road/a.cc", '"src/road/lane/car.h"'),
         ("src/transport/a_test.cc", '"src/house/cellar/wine.h"'),
+        ("src/plan/a_test.cc", '"src/transport/tcp/loop.h"'),
     ],
 )
 def test_wrong_include_is_found(make_repo, path: str, include: str) -> None:
@@ -70,6 +71,7 @@ def test_wrong_include_is_found(make_repo, path: str, include: str) -> None:
         ("apps/main.cc", '"src/transport/tcp/loop.h"'),
         ("src/transport/tcp/loop.cc", '"src/transport/transport.h"'),
         ("src/transport/transport_test.cc", '"src/transport/tcp/loop.h"'),
+        ("src/session/a_test.cc", '"src/transport/tcp/loop.h"'),
         ("src/plan/a_test.cc", "<thread>"),
         ("src/house/house.cc", '"src/house/cellar/wine.h"'),
         ("src/house/kitchen/a.cc", '"src/house/cellar/wine.h"'),

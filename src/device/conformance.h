@@ -6,8 +6,6 @@
 // The tests are in conformance_test.cc.
 #pragma once
 
-#include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -18,13 +16,10 @@
 
 #include <gtest/gtest.h>
 
-#include "src/base/thread_annotations.h"
+#include "src/base/count_for_test.h"
 #include "src/device/device.h"
 
 namespace byteps::device {
-
-// The longest wait of a test, long enough for sanitizers on a busy machine.
-inline constexpr auto kPatience = std::chrono::seconds(60);
 
 // Does with devices what a user does, beside the interface of the library.
 class DeviceUser {
@@ -54,33 +49,8 @@ struct Kind {
 };
 inline void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 
-// Counts what has happened, and waits for it. Thread-safe.
-class Count {
- public:
-  void Add() {
-    MutexLock lock(mutex_);
-    ++count_;
-    changed_.notify_all();
-  }
-  int now() {
-    MutexLock lock(mutex_);
-    return count_;
-  }
-  // Returns whether there were `count` in time.
-  bool Reaches(int count, std::chrono::milliseconds limit = kPatience) {
-    const auto deadline = std::chrono::steady_clock::now() + limit;
-    MutexLock lock(mutex_);
-    while (count_ < count) {
-      if (!lock.WaitUntil(changed_, deadline)) return count_ >= count;
-    }
-    return true;
-  }
-
- private:
-  Mutex mutex_;
-  std::condition_variable changed_;
-  int count_ BYTEPS_GUARDED_BY(mutex_) = 0;
-};
+// Lends a device to lines, which share theirs. REQUIRES: the lines end before it.
+inline std::shared_ptr<Device> Lent(Device& device) { return {std::shared_ptr<Device>(), &device}; }
 
 class DeviceConformance : public ::testing::TestWithParam<Kind> {
  protected:
@@ -90,6 +60,8 @@ class DeviceConformance : public ::testing::TestWithParam<Kind> {
     EXPECT_TRUE(opened.ok()) << opened.status().ToString();
     return *opened.value();
   }
+
+  std::shared_ptr<Device> lent(int number = 0) { return Lent(device(number)); }
 
   const std::unique_ptr<DeviceUser> user_;
 };

@@ -14,11 +14,10 @@ constexpr auto kSoon = std::chrono::milliseconds(50);
 constexpr size_t kPiece = 4096;
 constexpr size_t kPieces = 100;
 
-// Pinned memory, which lines use. Enter is for the thread of the test.
+// Pinned memory, which lines use.
 class Pinned {
  public:
   Pinned(Device& device, size_t bytes) : device_(device) {
-    EXPECT_TRUE(device_.Enter().ok());
     Result<std::byte*> taken = device_.TakePinned(bytes);
     EXPECT_TRUE(taken.ok()) << taken.status().ToString();
     bytes_ = taken.value();
@@ -84,8 +83,8 @@ TEST_P(DeviceConformance, CopiesGoThereAndBack) {
   Count arrived;
   std::atomic<int> failed = 0;
   {
-    CopyLine down(device());
-    CopyLine up(device());
+    CopyLine down(lent());
+    CopyLine up(lent());
     for (size_t i = 0; i < kPieces; ++i) {
       const size_t at = i * kPiece;
       down.Copy(1, host.data() + at, from + at, kPiece, [&, i, at](const Status& status) {
@@ -105,7 +104,7 @@ TEST_P(DeviceConformance, ALineEndsWhenItsCopiesHaveEnded) {
   Pinned host(device(), kPiece);
   Count arrived;
   {
-    CopyLine down(device());
+    CopyLine down(lent());
     for (int i = 0; i < 200; ++i) down.Copy(1, host.data(), from, kPiece, Counted(arrived));
   }
   EXPECT_EQ(arrived.now(), 200);
@@ -114,7 +113,7 @@ TEST_P(DeviceConformance, ALineEndsWhenItsCopiesHaveEnded) {
 TEST_P(DeviceConformance, AFailedCopyIsToldAndTheNextOneArrives) {
   std::byte* const from = user_->NewMemory(0, kPiece);
   Pinned host(device(), kPiece);
-  CopyLine down(device());
+  CopyLine down(lent());
   Count before;
   down.Copy(1, host.data(), from, kPiece, Counted(before));
   ASSERT_TRUE(before.Reaches(1)) << "the line has started";
@@ -142,7 +141,7 @@ TEST_P(DeviceConformance, WhatIsCalledOffTouchesNoMemory) {
   user_->Fill(nullptr, from, kPiece, 7);
   Pinned host(device(), kPiece * kPieces);
   ASSERT_TRUE(device().MarkOf(nullptr).value()->Wait().ok());
-  CopyLine down(device());
+  CopyLine down(lent());
   Count other;
   for (int round = 0; round < 20; ++round) {
     Count over;
@@ -177,7 +176,7 @@ TEST_P(DeviceConformance, AMarkIsReachedBehindWhatTheStreamWasGiven) {
   std::byte* const memory = user_->NewMemory(0, kPiece);
   user_->Hold(stream);
   user_->Fill(stream, memory, kPiece, 9);
-  ReadyLine ready(device());
+  ReadyLine ready(lent());
   Count reached;
   std::atomic<int> failed = 0;
   ASSERT_TRUE(
@@ -189,11 +188,12 @@ TEST_P(DeviceConformance, AMarkIsReachedBehindWhatTheStreamWasGiven) {
   EXPECT_EQ(user_->Read(memory, kPiece), std::vector<uint8_t>(kPiece, 9));
 }
 
+// However many streams stand still, another one is told.
 TEST_P(DeviceConformance, StreamsDoNotWaitForEachOther) {
-  ReadyLine ready(device());
+  ReadyLine ready(lent());
   std::vector<void*> held;
   Count late;
-  for (size_t i = 0; i + 1 < ReadyLine::kThreadsMax; ++i) {
+  for (size_t i = 0; i < ReadyLine::kThreadsMax + 2; ++i) {
     held.push_back(user_->NewStream());
     user_->Hold(held.back());
     ASSERT_TRUE(
@@ -206,8 +206,13 @@ TEST_P(DeviceConformance, StreamsDoNotWaitForEachOther) {
   }
   ASSERT_TRUE(reached.Reaches(50));
   EXPECT_EQ(late.now(), 0);
-  for (void* stream : held) user_->LetGo(stream);
-  ASSERT_TRUE(late.Reaches(static_cast<int>(held.size())));
+  EXPECT_TRUE(ready.CallOff(0));
+  EXPECT_TRUE(ready.CallOff(ReadyLine::kThreadsMax + 1)) << "a mark that the last thread asks for";
+  for (size_t i = held.size(); i-- > 0;) {
+    user_->LetGo(held[i]);
+    if (i == held.size() - 1 || i == 0) continue;
+    ASSERT_TRUE(late.Reaches(static_cast<int>(held.size() - 1 - i)));
+  }
 }
 
 TEST_P(DeviceConformance, AMarkThatIsCalledOffIsNeverTold) {
@@ -215,7 +220,7 @@ TEST_P(DeviceConformance, AMarkThatIsCalledOffIsNeverTold) {
   user_->Hold(stream);
   Count told;
   {
-    ReadyLine ready(device());
+    ReadyLine ready(lent());
     for (uint64_t owner : {1, 2, 3}) {
       ASSERT_TRUE(ready.Await(owner, stream, device().MarkOf(stream).value(), Counted(told)).ok());
     }
@@ -228,13 +233,32 @@ TEST_P(DeviceConformance, AMarkThatIsCalledOffIsNeverTold) {
   EXPECT_EQ(told.now(), 0);
 }
 
+TEST_P(DeviceConformance, AMarkSaysWhetherItIsReached) {
+  void* const stream = user_->NewStream();
+  user_->Hold(stream);
+  std::unique_ptr<Mark> mark = device().MarkOf(stream).value();
+  EXPECT_FALSE(mark->IsReached().value());
+  user_->LetGo(stream);
+  ASSERT_TRUE(mark->Wait().ok());
+  EXPECT_TRUE(mark->IsReached().value());
+}
+
+// A user's graph stays whole, whatever is asked of a device on the thread that captures it.
+TEST_P(DeviceConformance, ACallInsideACaptureOfAnotherStreamDoesNotBreakIt) {
+  void* const captured = user_->NewStream();
+  user_->BeginCapture(captured);
+  Pinned(device(), kPiece);
+  EXPECT_EQ(device().MarkOf(captured).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(user_->EndCapture(captured));
+}
+
 TEST_P(DeviceConformance, ACapturedStreamIsRefusedAndItsCaptureStaysWhole) {
   void* const stream = user_->NewStream();
   void* const other = user_->NewStream();
   std::byte* const from = user_->NewMemory(0, kPiece);
   Pinned host(device(), kPiece);
-  CopyLine down(device());
-  ReadyLine ready(device());
+  CopyLine down(lent());
+  ReadyLine ready(lent());
   Count arrived;
   down.Copy(1, host.data(), from, kPiece, Counted(arrived));
   ASSERT_TRUE(ready.Await(1, other, device().MarkOf(other).value(), Counted(arrived)).ok());

@@ -1,56 +1,112 @@
 #include "src/device/copy_line.h"
 
 #include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <list>
+#include <new>
 #include <utility>
+#include <vector>
+
+#include "src/base/thread_annotations.h"
 
 namespace byteps::device {
+// The thread allocates nothing of its own while it runs: it could not tell anybody of a failure.
+struct CopyLine::State {
+  struct Job {
+    uint64_t owner;
+    std::byte* to;
+    const std::byte* from;
+    size_t bytes;
+    Done done;
+    bool off = false;  // guarded by the mutex
+    Status status;
+  };
+  using Batch = std::vector<Job>;
+  struct CalledOff {
+    uint64_t owner;
+    std::function<void()> over;
+  };
 
-CopyLine::CopyLine(Device& device) : device_(device), thread_([this] { Run(); }) {}
+  explicit State(std::shared_ptr<Device> of) : device(std::move(of)) {
+    for (Batch& batch : batches) batch.reserve(kBatchCopies);
+  }
+
+  void Run();
+  Status Prepare();
+  bool TakeJobs(Batch& batch, bool under_way);
+  void Begin(Batch& batch, int number);
+  void BeginCopies(Batch& batch, int number) const;
+  void Finish(int number);
+  void TellOver();
+  bool IsUnderWay(uint64_t owner) const BYTEPS_REQUIRES(mutex);
+
+  const std::shared_ptr<Device> device;  // see the constructor of CopyLine
+  const Status no_memory{StatusCode::kExhausted, "the host has no memory to begin a copy"};
+  std::unique_ptr<CopyStream> stream;  // the thread's own
+  Mutex mutex;
+  std::condition_variable changed;
+  std::deque<Job> queue BYTEPS_GUARDED_BY(mutex);
+  // The thread changes a batch under the mutex, and reads its own batches without it.
+  Batch batches[CopyStream::kBatches];
+  std::list<CalledOff> called_off BYTEPS_GUARDED_BY(mutex);
+  bool has_work BYTEPS_GUARDED_BY(mutex) = false;  // copies that have not ended
+  bool ends BYTEPS_GUARDED_BY(mutex) = false;
+};
+
+CopyLine::CopyLine(std::shared_ptr<Device> device)
+    : state_(std::make_shared<State>(std::move(device))) {
+  thread_.Start([state = state_] { state->Run(); });
+}
 
 CopyLine::~CopyLine() {
   {
-    MutexLock lock(mutex_);
-    ends_ = true;
-    changed_.notify_all();
+    MutexLock lock(state_->mutex);
+    state_->ends = true;
+    state_->changed.notify_all();
+    while (state_->has_work || !state_->queue.empty()) lock.Wait(state_->changed);
   }
-  thread_.join();
+  thread_.End();
 }
 
 void CopyLine::Copy(uint64_t owner, std::byte* to, const std::byte* from, size_t bytes, Done done) {
-  MutexLock lock(mutex_);
-  queue_.push_back({owner, to, from, bytes, std::move(done), false, Status::Ok()});
-  changed_.notify_all();
+  MutexLock lock(state_->mutex);
+  state_->queue.push_back({owner, to, from, bytes, std::move(done), false, Status::Ok()});
+  state_->changed.notify_all();
 }
 
-bool CopyLine::IsUnderWay(uint64_t owner) const {
-  return std::ranges::any_of(batches_, [&](const Batch& batch) {
+bool CopyLine::State::IsUnderWay(uint64_t owner) const {
+  return std::ranges::any_of(batches, [&](const Batch& batch) {
     return std::ranges::any_of(batch, [&](const Job& job) { return job.owner == owner; });
   });
 }
 
 void CopyLine::CallOff(uint64_t owner, std::function<void()> over) {
-  std::vector<Job> dropped;  // destroyed outside of the lock
+  std::list<State::CalledOff> off;
+  off.push_back({owner, std::move(over)});
+  std::deque<State::Job> dropped;  // destroyed outside of the lock
   {
-    MutexLock lock(mutex_);
-    for (Job& job : queue_) {
-      if (job.owner == owner) dropped.push_back(std::move(job));
-    }
-    std::erase_if(queue_, [&](const Job& job) { return job.owner == owner; });
-    if (IsUnderWay(owner)) {
-      for (Batch& batch : batches_) {
-        for (Job& job : batch) job.off = job.off || job.owner == owner;
+    MutexLock lock(state_->mutex);
+    auto kept = std::ranges::stable_partition(
+        state_->queue, [&](const State::Job& job) { return job.owner != owner; });
+    std::ranges::move(kept, std::back_inserter(dropped));
+    state_->queue.erase(kept.begin(), kept.end());
+    if (state_->IsUnderWay(owner)) {
+      for (State::Batch& batch : state_->batches) {
+        for (State::Job& job : batch) job.off = job.off || job.owner == owner;
       }
-      called_off_.push_back({owner, std::move(over)});
+      state_->called_off.splice(state_->called_off.end(), off);
       return;
     }
+    state_->changed.notify_all();
   }
-  over();
+  off.front().over();
 }
 
-Status CopyLine::Prepare(std::unique_ptr<CopyStream>& stream) {
-  Status entered = device_.Enter();
+Status CopyLine::State::Prepare() {
+  Status entered = device->Enter();
   if (!entered.ok()) return entered;
-  Result<std::unique_ptr<CopyStream>> made = device_.NewCopyStream();
+  Result<std::unique_ptr<CopyStream>> made = device->NewCopyStream();
   if (!made.ok()) return made.status();
   stream = std::move(made).value();
   return Status::Ok();
@@ -58,19 +114,22 @@ Status CopyLine::Prepare(std::unique_ptr<CopyStream>& stream) {
 
 // Moves the next copies into the batch. Waits for some if none is under way. Returns false at the
 // end.
-bool CopyLine::TakeJobs(Batch& batch, bool under_way) {
-  MutexLock lock(mutex_);
-  while (queue_.empty() && !under_way && !ends_) lock.Wait(changed_);
+bool CopyLine::State::TakeJobs(Batch& batch, bool under_way) {
+  MutexLock lock(mutex);
+  has_work = under_way;
+  if (!under_way) changed.notify_all();
+  while (queue.empty() && !under_way && !ends) lock.Wait(changed);
   size_t bytes = 0;
-  while (!queue_.empty() && batch.size() < kBatchCopies && bytes < kBatchBytes) {
-    bytes += queue_.front().bytes;
-    batch.push_back(std::move(queue_.front()));
-    queue_.pop_front();
+  while (!queue.empty() && batch.size() < kBatchCopies && bytes < kBatchBytes) {
+    bytes += queue.front().bytes;
+    batch.push_back(std::move(queue.front()));
+    queue.pop_front();
   }
-  return !batch.empty() || under_way;
+  has_work = !batch.empty() || under_way;
+  return has_work;
 }
 
-void CopyLine::Begin(Batch& batch, int number, CopyStream& stream) {
+void CopyLine::State::BeginCopies(Batch& batch, int number) const {
   for (size_t first = 0; first < batch.size();) {
     size_t end = first + 1;
     size_t bytes = batch[first].bytes;
@@ -78,61 +137,82 @@ void CopyLine::Begin(Batch& batch, int number, CopyStream& stream) {
            batch[end].from == batch[first].from + bytes) {
       bytes += batch[end++].bytes;
     }
-    Status begun = stream.Copy(batch[first].to, batch[first].from, bytes);
+    Status begun = stream->Copy(batch[first].to, batch[first].from, bytes);
     for (; first < end; ++first) batch[first].status = begun;
   }
-  Status closed = stream.Close(number);
+  Status closed = stream->Close(number);
   if (closed.ok()) return;
-  stream.Drain();
+  stream->Drain();
   for (Job& job : batch) job.status = closed;
+}
+
+// Begins a batch. A line without a stream tries to get one for each batch.
+void CopyLine::State::Begin(Batch& batch, int number) {
+  try {
+    Status prepared = stream == nullptr ? Prepare() : Status::Ok();
+    if (prepared.ok()) return BeginCopies(batch, number);
+    for (Job& job : batch) job.status = prepared;
+  } catch (const std::bad_alloc&) {  // for the text of an error
+    if (stream != nullptr) stream->Drain();
+    for (Job& job : batch) job.status = no_memory;
+  }
 }
 
 // Waits for a batch and tells the owners of its copies. A copy stays in the batch until its owner
 // has been told, so that CallOff sees it.
-void CopyLine::Finish(int number, CopyStream* stream) {
-  Batch& batch = batches_[number];
-  Status ended = stream == nullptr ? Status::Ok() : stream->Wait(number);
+void CopyLine::State::Finish(int number) {
+  Batch& batch = batches[number];
+  Status ended;
+  try {
+    if (stream != nullptr) ended = stream->Wait(number);
+  } catch (const std::bad_alloc&) {
+    ended = no_memory;
+  }
   if (!ended.ok()) stream->Drain();
   for (Job& job : batch) {
     if (job.status.ok()) job.status = ended;
     Done done;
+    bool is_off = false;
     {
-      MutexLock lock(mutex_);
-      if (!job.off) done = std::move(job.done);
+      MutexLock lock(mutex);
+      done = std::move(job.done);
+      is_off = job.off;
     }
-    if (done != nullptr) done(job.status);
+    if (!is_off) done(job.status);
   }
-  Batch over;
-  std::vector<CalledOff> tell;
   {
-    MutexLock lock(mutex_);
-    over.swap(batch);
-    auto is_under_way = [&](const CalledOff& off)
-                            BYTEPS_NO_THREAD_SAFETY_ANALYSIS { return IsUnderWay(off.owner); };
-    auto rest = std::stable_partition(called_off_.begin(), called_off_.end(), is_under_way);
-    std::move(rest, called_off_.end(), std::back_inserter(tell));
-    called_off_.erase(rest, called_off_.end());
+    MutexLock lock(mutex);
+    batch.clear();
   }
-  for (CalledOff& off : tell) off.over();
+  TellOver();
 }
 
-void CopyLine::Run() {
-  std::unique_ptr<CopyStream> stream;
-  Status prepared = Prepare(stream);
+// Tells the owners that have called off, and have no copy under way.
+void CopyLine::State::TellOver() {
+  for (;;) {
+    std::list<CalledOff> over;
+    {
+      MutexLock lock(mutex);
+      auto found = called_off.begin();
+      while (found != called_off.end() && IsUnderWay(found->owner)) ++found;
+      if (found == called_off.end()) return;
+      over.splice(over.end(), called_off, found);
+    }
+    over.front().over();
+  }
+}
+
+void CopyLine::State::Run() {
   int number = 0;
   bool under_way = false;
-  while (TakeJobs(batches_[number], under_way)) {
-    Batch& batch = batches_[number];
-    if (!prepared.ok()) {
-      for (Job& job : batch) job.status = prepared;
-    } else if (!batch.empty()) {
-      Begin(batch, number, *stream);
-    }
+  while (TakeJobs(batches[number], under_way)) {
+    if (!batches[number].empty()) Begin(batches[number], number);
     const int before = (number + 1) % CopyStream::kBatches;
-    if (under_way) Finish(before, stream.get());
-    under_way = !batch.empty();
+    if (under_way) Finish(before);
+    under_way = !batches[number].empty();
     number = before;
   }
+  stream.reset();
 }
 
 }  // namespace byteps::device

@@ -5,21 +5,18 @@
 // the batch before them. So two batches are under way while there is enough to do. Neighbours in
 // both memories become one copy.
 //
-// Thread-safe. The functions that callers hand in run on the line's thread, under no lock.
+// Thread-safe. The functions that callers hand in run on the line's thread, under no lock, and must
+// not throw.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
-#include <thread>
-#include <vector>
 
 #include "src/base/status.h"
-#include "src/base/thread_annotations.h"
 #include "src/device/device.h"
+#include "src/device/line_threads.h"
 
 namespace byteps::device {
 
@@ -29,15 +26,17 @@ class CopyLine {
   static constexpr size_t kBatchCopies = 32;
   static constexpr size_t kBatchBytes = size_t{2} << 20;
 
-  // Starts the thread. The device must outlive the line.
-  explicit CopyLine(Device& device);
+  // Starts the thread; throws std::system_error if the system has none. The pointer is shared,
+  // because a thread that stands still in the driver outlives the line.
+  explicit CopyLine(std::shared_ptr<Device> device);
   // Blocks until all copies have ended.
   ~CopyLine();
   CopyLine(const CopyLine&) = delete;
   CopyLine& operator=(const CopyLine&) = delete;
 
   // Does not block. Calls `done` once when the bytes are there, or with the reason why they are
-  // not; not at all for a copy that was called off. REQUIRES: both memories stay until then.
+  // not; not at all for a copy that was called off. Throws std::bad_alloc; then nothing was
+  // accepted. REQUIRES: both memories stay until then.
   void Copy(uint64_t owner, std::byte* to, const std::byte* from, size_t bytes, Done done);
 
   // Drops the owner's copies that have not begun. Calls `over` when nothing of the owner touches
@@ -46,37 +45,9 @@ class CopyLine {
   void CallOff(uint64_t owner, std::function<void()> over);
 
  private:
-  struct Job {
-    uint64_t owner;
-    std::byte* to;
-    const std::byte* from;
-    size_t bytes;
-    Done done;
-    bool off = false;  // guarded by mutex_
-    Status status;
-  };
-  struct CalledOff {
-    uint64_t owner;
-    std::function<void()> over;
-  };
-  using Batch = std::vector<Job>;
-
-  void Run();
-  Status Prepare(std::unique_ptr<CopyStream>& stream);
-  bool TakeJobs(Batch& batch, bool under_way);
-  static void Begin(Batch& batch, int number, CopyStream& stream);
-  void Finish(int number, CopyStream* stream);
-  bool IsUnderWay(uint64_t owner) const BYTEPS_REQUIRES(mutex_);
-
-  Device& device_;
-  Mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Job> queue_ BYTEPS_GUARDED_BY(mutex_);
-  // The thread changes a batch under the mutex, and reads its own batches without it.
-  Batch batches_[CopyStream::kBatches];
-  std::vector<CalledOff> called_off_ BYTEPS_GUARDED_BY(mutex_);
-  bool ends_ BYTEPS_GUARDED_BY(mutex_) = false;
-  std::thread thread_;
+  struct State;
+  const std::shared_ptr<State> state_;  // shared with the thread
+  LineThreads thread_{LineThreads::kEndLimit};
 };
 
 }  // namespace byteps::device

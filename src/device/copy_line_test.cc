@@ -12,7 +12,7 @@ TEST(CopyLine, NeighboursBecomeOneCopy) {
   std::vector<std::byte> to(1000);
   Count ended;
   {
-    CopyLine line(device);
+    CopyLine line(Lent(device));
     // While the line tells the end of the first copy, the others queue up.
     line.Copy(1, to.data(), from, 1, [&](const Status&) {
       for (size_t i = 0; i < 10; ++i) {
@@ -36,7 +36,7 @@ TEST(CopyLine, ManyCopiesAreSeveralBatches) {
   Count ended;
   int failed = 0;
   {
-    CopyLine line(device);
+    CopyLine line(Lent(device));
     line.Copy(1, &to, from, 1, [&](const Status&) {
       device.FailOnce(host::HostDevice::Step::kClose);  // of one batch
       for (size_t i = 0; i < 2 * CopyLine::kBatchCopies; ++i) {
@@ -49,6 +49,32 @@ TEST(CopyLine, ManyCopiesAreSeveralBatches) {
   }
   EXPECT_EQ(ended.now(), static_cast<int>(2 * CopyLine::kBatchCopies));
   EXPECT_EQ(failed, static_cast<int>(CopyLine::kBatchCopies)) << "a batch has an error of its own";
+}
+
+// Nobody could catch an exception of the line's thread.
+TEST(CopyLine, WithoutMemoryForAnErrorACopyFails) {
+  host::HostDevice device(0);
+  std::byte* const from = device.NewMemory(1);
+  std::byte to{};
+  using Step = host::HostDevice::Step;
+  for (Step step : {Step::kStream, Step::kCopy, Step::kClose, Step::kWait}) {
+    CopyLine line(Lent(device));
+    device.ThrowOnce(step);
+    Count ended;
+    Status how;
+    line.Copy(1, &to, from, 1, [&](const Status& status) {
+      how = status;
+      ended.Add();
+    });
+    ASSERT_TRUE(ended.Reaches(1));
+    EXPECT_EQ(how.code(), StatusCode::kExhausted) << static_cast<int>(step);
+    line.Copy(1, &to, from, 1, [&](const Status& status) {
+      how = status;
+      ended.Add();
+    });
+    ASSERT_TRUE(ended.Reaches(2));
+    EXPECT_TRUE(how.ok()) << how.ToString();
+  }
 }
 
 }  // namespace

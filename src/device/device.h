@@ -3,7 +3,7 @@
 //
 // A call may wait for the device's driver, for as long as the user's own work holds the driver up.
 // So only threads that nobody else waits for make such calls: the user's thread in its own call,
-// and the threads of lines (copy_line.h, ready_line.h).
+// and the threads of lines (copy_line.h, ready_line.h, pinned_memory.h).
 #pragma once
 
 #include <cstddef>
@@ -28,6 +28,8 @@ class Mark {
   virtual ~Mark() = default;
   // Blocks until the stream has reached the point. kUnavailable: the device is broken.
   virtual Status Wait() = 0;
+  // Returns whether the stream has reached the point. Does not wait for the stream.
+  virtual Result<bool> IsReached() = 0;
 };
 
 // A stream of our own, which copies between host and device. Belongs to the thread that has made
@@ -67,8 +69,9 @@ class Device {
   // REQUIRES: the thread has entered.
   virtual Result<std::unique_ptr<CopyStream>> NewCopyStream() = 0;
 
-  // Return and take back host memory that the device reaches by itself. kExhausted: there is no
-  // such memory. Any thread.
+  // Return and take back host memory that the device reaches by itself. May wait for all work of
+  // the device. kExhausted: there is no such memory. Any thread that tells nobody of the end of a
+  // copy or of a mark.
   virtual Result<std::byte*> TakePinned(size_t bytes) = 0;
   virtual void GivePinned(std::byte* memory) = 0;
 };

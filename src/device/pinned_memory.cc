@@ -1,8 +1,12 @@
 #include "src/device/pinned_memory.h"
 
 #include <algorithm>
-#include <bit>
+#include <condition_variable>
+#include <deque>
 #include <new>
+
+#include "src/base/size_classes.h"
+#include "src/base/thread_annotations.h"
 
 namespace byteps::device {
 namespace {
@@ -10,84 +14,224 @@ namespace {
 constexpr std::align_val_t kAlignment{64};
 constexpr size_t kBlockBytesMin = 4096;
 
-// Returns the size of the block for so many bytes: there are four sizes for each power of two, so a
-// block wastes at most a quarter, and blocks fit later requests of nearly the same size.
-size_t BlockSize(size_t bytes) {
-  if (bytes <= kBlockBytesMin) return kBlockBytesMin;
-  const size_t step = std::bit_floor(bytes - 1) / 4;
-  return (bytes + step - 1) / step * step;
-}
+uint32_t ClassOf(size_t bytes) { return SizeClassOf(std::max(bytes, kBlockBytesMin)); }
 
 }  // namespace
 
+struct PinnedMemory::State {
+  // An unused block has the address of the next one in its own first bytes. So nobody needs memory
+  // to give a block back.
+  struct Unused {
+    Unused* next;
+  };
+  struct Ask {
+    uint64_t owner;
+    size_t bytes;
+    Made made;             // null: called off
+    bool is_held = false;  // by the thread
+  };
+
+  State(std::shared_ptr<Device> of, size_t limit, std::function<void(const std::string&)> hears)
+      : device(std::move(of)), bytes_max(limit), warn(std::move(hears)) {}
+
+  void Run();
+  Block BlockOf(size_t bytes);
+  Result<std::byte*> Pinned(uint32_t size_class);
+  void Warn(const Status& why);
+  std::byte* TakeUnused(uint32_t size_class) BYTEPS_REQUIRES(mutex);
+  Unused* MakeRoom(size_t size) BYTEPS_REQUIRES(mutex);
+  void Free(Unused* blocks) const;
+
+  const std::shared_ptr<Device> device;  // see the constructor of PinnedMemory
+  const size_t bytes_max;
+  const std::function<void(const std::string&)> warn;
+  const Status no_memory{StatusCode::kExhausted, "the host has no memory"};
+  Mutex mutex;
+  std::condition_variable changed;
+  std::deque<Ask> asks BYTEPS_GUARDED_BY(mutex);
+  Unused* unused[kSizeClasses] BYTEPS_GUARDED_BY(mutex) = {};
+  size_t unused_bytes BYTEPS_GUARDED_BY(mutex) = 0;
+  size_t held BYTEPS_GUARDED_BY(mutex) = 0;  // bytes of pinned memory
+  bool has_warned BYTEPS_GUARDED_BY(mutex) = false;
+  bool ends BYTEPS_GUARDED_BY(mutex) = false;
+};
+
+PinnedMemory::PinnedMemory(std::shared_ptr<Device> device, size_t bytes_max,
+                           std::function<void(const std::string&)> warn, Duration end_limit)
+    : state_(std::make_shared<State>(std::move(device), bytes_max, std::move(warn))),
+      thread_(end_limit) {
+  thread_.Start([state = state_] { state->Run(); });
+}
+
 PinnedMemory::~PinnedMemory() {
-  MutexLock lock(mutex_);
-  for (const auto& [size, blocks] : unused_) {
-    for (std::byte* bytes : blocks) device_.GivePinned(bytes);
+  {
+    MutexLock lock(state_->mutex);
+    state_->ends = true;
+    state_->changed.notify_all();
   }
+  state_.reset();  // so the device ends on the thread, if nobody else has it
+  thread_.End();
 }
 
-PinnedMemory::Block PinnedMemory::Take(size_t bytes) {
+PinnedMemory::Block PinnedMemory::TakeUnused(size_t bytes) {
   if (bytes == 0) return {};
-  const size_t size = BlockSize(bytes);
-  std::vector<std::byte*> too_many;
-  bool has_room = false;
+  const uint32_t size_class = ClassOf(bytes);
+  if (size_class >= kSizeClasses) return {};
+  std::byte* taken = nullptr;
   {
-    MutexLock lock(mutex_);
-    if (std::byte* used_before = TakeUnused(size); used_before != nullptr) {
-      return {this, used_before, size};
-    }
-    too_many = MakeRoom(size);
-    has_room = held_ + size <= bytes_max_;
-    if (has_room) held_ += size;
+    MutexLock lock(state_->mutex);
+    taken = state_->TakeUnused(size_class);
   }
-  for (std::byte* unused : too_many) device_.GivePinned(unused);
-  Result<std::byte*> pinned =
-      has_room ? device_.TakePinned(size)
-               : Status(StatusCode::kExhausted,
-                        "the limit of " + std::to_string(bytes_max_) + " bytes is reached");
-  if (pinned.ok()) return {this, pinned.value(), size};
-  bool warns = false;
-  {
-    MutexLock lock(mutex_);
-    if (has_room) held_ -= size;
-    warns = !std::exchange(has_warned_, true);
-  }
-  if (warns) {
-    warn_("there is no more pinned memory for copies from and to a device (" +
-          pinned.status().message() + "); some copies use ordinary memory and are slower");
-  }
-  return {nullptr, static_cast<std::byte*>(::operator new(size, kAlignment)), size};
+  if (taken == nullptr) return {};
+  return {state_.get(), taken, size_class};
 }
 
-void PinnedMemory::Give(PinnedMemory* owner, std::byte* bytes, size_t size) {
+void PinnedMemory::Make(uint64_t owner, size_t bytes, Made made) {
+  MutexLock lock(state_->mutex);
+  state_->asks.push_back({owner, bytes, std::move(made)});
+  state_->changed.notify_all();
+}
+
+bool PinnedMemory::CallOff(uint64_t owner) {
+  Made dropped;  // destroyed outside of the lock
+  MutexLock lock(state_->mutex);
+  auto found = std::ranges::find(state_->asks, owner, &State::Ask::owner);
+  if (found == state_->asks.end() || found->made == nullptr) return false;
+  std::swap(found->made, dropped);
+  if (!found->is_held) state_->asks.erase(found);
+  return true;
+}
+
+PinnedMemory::Block PinnedMemory::Ordinary(size_t bytes) {
+  if (bytes == 0) return {};
+  void* const memory = ::operator new(bytes, kAlignment, std::nothrow);
+  return {nullptr, static_cast<std::byte*>(memory), 0};
+}
+
+void PinnedMemory::Give(State* owner, std::byte* bytes, uint32_t size_class) {
   if (owner == nullptr) return ::operator delete(bytes, kAlignment);
-  MutexLock lock(owner->mutex_);
-  owner->unused_[size].push_back(bytes);
+  MutexLock lock(owner->mutex);
+  // tidy-allow(new): in memory that is there.
+  owner->unused[size_class] = ::new (bytes) State::Unused{owner->unused[size_class]};
+  owner->unused_bytes += BytesOfClass(size_class);
 }
 
-std::byte* PinnedMemory::TakeUnused(size_t size) {
-  auto found = unused_.find(size);
-  if (found == unused_.end()) return nullptr;
-  std::byte* const bytes = found->second.back();
-  found->second.pop_back();
-  if (found->second.empty()) unused_.erase(found);
-  return bytes;
+size_t PinnedMemory::bytes_held() {
+  MutexLock lock(state_->mutex);
+  return state_->held;
 }
 
-std::vector<std::byte*> PinnedMemory::MakeRoom(size_t size) {
-  std::vector<std::byte*> out;
-  while (held_ + size > bytes_max_ && !unused_.empty()) {
-    const size_t of_one = std::prev(unused_.end())->first;  // the largest, so that few go
-    out.push_back(TakeUnused(of_one));
-    held_ -= of_one;
+std::byte* PinnedMemory::State::TakeUnused(uint32_t size_class) {
+  Unused* const block = unused[size_class];
+  if (block == nullptr) return nullptr;
+  unused[size_class] = block->next;
+  unused_bytes -= BytesOfClass(size_class);
+  return reinterpret_cast<std::byte*>(block);
+}
+
+// Takes unused blocks of other sizes out until `size` more bytes are within the limit: the largest
+// ones first, so that few go. Takes none if all of them would not suffice.
+PinnedMemory::State::Unused* PinnedMemory::State::MakeRoom(size_t size) {
+  Unused* out = nullptr;
+  if (size > bytes_max || held - unused_bytes > bytes_max - size) return out;
+  for (uint32_t size_class = kSizeClasses; held + size > bytes_max && size_class-- > 0;) {
+    while (held + size > bytes_max && unused[size_class] != nullptr) {
+      // tidy-allow(new): in memory that is there.
+      out = ::new (TakeUnused(size_class)) Unused{out};
+      held -= BytesOfClass(size_class);
+    }
   }
   return out;
 }
 
-size_t PinnedMemory::bytes_held() {
-  MutexLock lock(mutex_);
-  return held_;
+void PinnedMemory::State::Free(Unused* blocks) const {
+  while (blocks != nullptr) {
+    device->GivePinned(reinterpret_cast<std::byte*>(std::exchange(blocks, blocks->next)));
+  }
+}
+
+Result<std::byte*> PinnedMemory::State::Pinned(uint32_t size_class) {
+  const size_t size = BytesOfClass(size_class);
+  Unused* too_many = nullptr;
+  bool has_room = false;
+  {
+    MutexLock lock(mutex);
+    too_many = MakeRoom(size);
+    has_room = size <= bytes_max && held <= bytes_max - size;
+    if (has_room) held += size;
+  }
+  Free(too_many);
+  if (!has_room) {
+    return Status(StatusCode::kExhausted,
+                  "the limit of " + std::to_string(bytes_max) + " bytes is reached");
+  }
+  Result<std::byte*> pinned = no_memory;
+  try {
+    pinned = device->TakePinned(size);
+  } catch (const std::bad_alloc&) {  // for the text of an error
+  }
+  if (!pinned.ok()) {
+    MutexLock lock(mutex);
+    held -= size;
+  }
+  return pinned;
+}
+
+void PinnedMemory::State::Warn(const Status& why) {
+  {
+    MutexLock lock(mutex);
+    if (ends || std::exchange(has_warned, true)) return;
+  }
+  warn("there is no more pinned memory for copies from and to a device (" + why.message() +
+       "); some copies use ordinary memory and are slower");
+}
+
+PinnedMemory::Block PinnedMemory::State::BlockOf(size_t bytes) {
+  const uint32_t size_class = ClassOf(bytes);
+  if (size_class >= kSizeClasses) return {};
+  try {
+    std::byte* taken = nullptr;
+    {
+      MutexLock lock(mutex);
+      taken = TakeUnused(size_class);
+    }
+    if (taken != nullptr) return {this, taken, size_class};
+    Result<std::byte*> pinned = Pinned(size_class);
+    if (pinned.ok()) return {this, pinned.value(), size_class};
+    Warn(pinned.status());
+  } catch (const std::bad_alloc&) {  // for the text of an error
+  }
+  return Ordinary(bytes);
+}
+
+void PinnedMemory::State::Run() {
+  const Status entered = device->Enter();
+  for (;;) {
+    size_t bytes = 0;
+    {
+      MutexLock lock(mutex);
+      while (asks.empty() && !ends) lock.Wait(changed);
+      if (asks.empty()) break;
+      asks.front().is_held = true;
+      bytes = asks.front().bytes;
+    }
+    Block block = entered.ok() ? BlockOf(bytes) : Ordinary(bytes);
+    Made made;
+    {
+      MutexLock lock(mutex);
+      std::swap(made, asks.front().made);
+      asks.pop_front();
+    }
+    if (made != nullptr) made(std::move(block));
+  }
+  for (uint32_t size_class = 0; size_class < kSizeClasses; ++size_class) {
+    Unused* blocks = nullptr;
+    {
+      MutexLock lock(mutex);
+      blocks = std::exchange(unused[size_class], nullptr);
+    }
+    Free(blocks);
+  }
 }
 
 }  // namespace byteps::device

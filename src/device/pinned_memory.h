@@ -1,25 +1,31 @@
 // Pinned memory of the host, for copies from and to one device: blocks that are used again, last-in
 // first-out, up to a limit.
 //
+// The driver may wait for all of the device's work before it gives pinned memory or takes it back,
+// and this work may wait for another rank. So only a thread of this class calls the driver for it.
 // If the device gives no more, or the limit is reached, a block is ordinary memory. Copies of it
-// are slower, but nobody ever waits for pinned memory: ranks that waited could wait for each other.
+// are slower, but nobody waits for pinned memory without a limit: ranks that waited could wait for
+// each other.
 //
-// Thread-safe. Take may wait for the device's driver; the end of a block never does.
+// Thread-safe. No function waits for the driver.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
-#include <map>
+#include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
-#include "src/base/thread_annotations.h"
 #include "src/device/device.h"
+#include "src/device/line_threads.h"
 
 namespace byteps::device {
 
 class PinnedMemory {
+ private:
+  struct State;
+
  public:
   // A block of memory. Gives it back at its end, which must come before the end of PinnedMemory.
   class Block {
@@ -28,56 +34,64 @@ class PinnedMemory {
     Block(Block&& other) noexcept
         : owner_(std::exchange(other.owner_, nullptr)),
           bytes_(std::exchange(other.bytes_, nullptr)),
-          size_(other.size_) {}
+          size_class_(other.size_class_) {}
     Block& operator=(Block other) noexcept {
       std::swap(owner_, other.owner_);
       std::swap(bytes_, other.bytes_);
-      std::swap(size_, other.size_);
+      std::swap(size_class_, other.size_class_);
       return *this;
     }
     ~Block() {
-      if (bytes_ != nullptr) PinnedMemory::Give(owner_, bytes_, size_);
+      if (bytes_ != nullptr) PinnedMemory::Give(owner_, bytes_, size_class_);
     }
     std::byte* data() const { return bytes_; }
     bool is_pinned() const { return owner_ != nullptr; }
 
    private:
     friend class PinnedMemory;
-    Block(PinnedMemory* owner, std::byte* bytes, size_t size)
-        : owner_(owner), bytes_(bytes), size_(size) {}
-    PinnedMemory* owner_ = nullptr;  // null: ordinary memory
+    Block(State* owner, std::byte* bytes, uint32_t size_class)
+        : owner_(owner), bytes_(bytes), size_class_(size_class) {}
+    State* owner_ = nullptr;  // null: ordinary memory
     std::byte* bytes_ = nullptr;
-    size_t size_ = 0;
+    uint32_t size_class_ = 0;
   };
+  using Made = std::function<void(Block)>;
 
-  // `bytes_max`: the limit of pinned memory. `warn` hears once, in a sentence, that there was none.
-  PinnedMemory(Device& device, size_t bytes_max, std::function<void(const std::string&)> warn)
-      : device_(device), bytes_max_(bytes_max), warn_(std::move(warn)) {}
-  // REQUIRES: all blocks are given back.
+  // Starts the thread; throws std::system_error if the system has none. `bytes_max`: the limit of
+  // pinned memory. `warn` hears once, in a sentence, that there was none. The pointer is shared,
+  // because a thread that stands still in the driver outlives this object.
+  PinnedMemory(std::shared_ptr<Device> device, size_t bytes_max,
+               std::function<void(const std::string&)> warn,
+               Duration end_limit = LineThreads::kEndLimit);
+  // Blocks at most for the limit. REQUIRES: all blocks are given back, and each owner
+  // has been told or has called off.
   ~PinnedMemory();
   PinnedMemory(const PinnedMemory&) = delete;
   PinnedMemory& operator=(const PinnedMemory&) = delete;
 
-  // Returns a block of at least `bytes`, aligned to 64 bytes, contents unspecified; none for zero.
-  // Throws std::bad_alloc if the host has no memory either.
-  Block Take(size_t bytes);
+  // Returns a block of at least `bytes` that nobody uses, aligned to 64 bytes, contents
+  // unspecified; none for zero, and none if there is no such block: see Make.
+  Block TakeUnused(size_t bytes);
+
+  // Asks the driver for a block, and gives it to `made`, on the thread of this object and under no
+  // lock; not at all if the owner calls off. The block is ordinary memory if the device gives none,
+  // and no block if the host has no memory either. `made` must not throw. Throws std::bad_alloc;
+  // then nothing was accepted. REQUIRES: the owner waits for no other block.
+  void Make(uint64_t owner, size_t bytes, Made made);
+  // Returns true if `made` of the owner has not begun and never will.
+  bool CallOff(uint64_t owner);
+
+  // Returns a block of ordinary memory; none if there is no memory.
+  static Block Ordinary(size_t bytes);
 
   // Returns the bytes of pinned memory that this object has.
   size_t bytes_held();
 
  private:
-  static void Give(PinnedMemory* owner, std::byte* bytes, size_t size);
-  std::byte* TakeUnused(size_t size) BYTEPS_REQUIRES(mutex_);
-  // Takes unused blocks of other sizes out, until `size` more bytes are within the limit.
-  std::vector<std::byte*> MakeRoom(size_t size) BYTEPS_REQUIRES(mutex_);
+  static void Give(State* owner, std::byte* bytes, uint32_t size_class);
 
-  Device& device_;
-  const size_t bytes_max_;
-  const std::function<void(const std::string&)> warn_;
-  Mutex mutex_;
-  std::map<size_t, std::vector<std::byte*>> unused_ BYTEPS_GUARDED_BY(mutex_);  // by size
-  size_t held_ BYTEPS_GUARDED_BY(mutex_) = 0;
-  bool has_warned_ BYTEPS_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<State> state_;  // shared with the thread
+  LineThreads thread_;
 };
 
 }  // namespace byteps::device

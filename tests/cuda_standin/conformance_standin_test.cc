@@ -77,7 +77,7 @@ class StandInUser final : public DeviceUser {
     const char* const function = step == Step::kCopy    ? "cuMemcpyAsync"
                                  : step == Step::kClose ? "cuEventRecord"
                                                         : "cuEventSynchronize";
-    stand_in_fail(function, 1, CUDA_ERROR_LAUNCH_FAILED, 0);
+    stand_in_fail(function, 1, CUDA_ERROR_INVALID_VALUE, 0);
   }
 
  private:

@@ -130,6 +130,7 @@ TEST_F(DeviceApi, WhyThereIsNoDeviceIsSaid) {
 
 TEST_F(DeviceApi, WhatCannotBeginIsRefused) {
   UserMemory memory(kFloats);
+  UserMemory other(kFloats);
   const UserStream stream;
   AloneWith session(LibraryPath());
   byteps_request request = SumOf("w", memory, stream.get());
@@ -146,6 +147,8 @@ TEST_F(DeviceApi, WhatCannotBeginIsRefused) {
   request = SumOf("w", memory, stream.get());
   ASSERT_EQ(cuStreamBeginCapture_v2(stream.get(), CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
   session.ExpectRefused(request, "call it outside");
+  byteps_request beside = SumOf("beside", other, static_cast<CUstream>(BYTEPS_NO_STREAM));
+  EXPECT_EQ(Wait(session.get(), Start(session.get(), beside)), BYTEPS_OK) << error_.message;
   CUgraph graph = nullptr;
   EXPECT_EQ(cuStreamEndCapture(stream.get(), &graph), CUDA_SUCCESS) << "the capture was broken";
   EXPECT_EQ(Wait(session.get(), Start(session.get(), request)), BYTEPS_OK) << error_.message;

@@ -315,7 +315,7 @@ TEST_P(DeviceJobsWithoutInput, ACopyThatFailsOrIsLateIsTheErrorOfAllRanks) {
   for (byteps_op op : {BYTEPS_SUM, BYTEPS_ALLGATHER, BYTEPS_BROADCAST}) {
     SCOPED_TRACE("op " + std::to_string(op));
     Run(job, op, 0, BYTEPS_OK, "");
-    stand_in_fail("cuMemcpyAsync", 1, CUDA_ERROR_LAUNCH_FAILED, 0);
+    stand_in_fail("cuMemcpyAsync", 1, CUDA_ERROR_INVALID_VALUE, 0);
     Run(job, op, 0, BYTEPS_UNAVAILABLE, Who() + "a copy on cuda:0: ");
     Run(job, op, 0, BYTEPS_OK, "");
     Run(job, op, 50, BYTEPS_DEADLINE_EXCEEDED, Who() + "it was not ready on cuda:0 after");

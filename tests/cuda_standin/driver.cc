@@ -20,8 +20,8 @@
 #undef cuStreamBeginCapture
 
 using byteps::standin::DeviceMemory;
-using byteps::standin::DrainAll;
 using byteps::standin::Enter;
+using byteps::standin::EnterAllocation;
 using byteps::standin::EnterUnsafe;
 using byteps::standin::EventState;
 using byteps::standin::Give;
@@ -30,6 +30,7 @@ using byteps::standin::IsPinned;
 using byteps::standin::MakeStream;
 using byteps::standin::MemoryWith;
 using byteps::standin::Needs;
+using byteps::standin::NoteWait;
 using byteps::standin::OfThread;
 using byteps::standin::StreamOf;
 using byteps::standin::TheWorld;
@@ -37,6 +38,8 @@ using byteps::standin::World;
 
 #define STAND_IN_ENTER(needs) \
   if (const CUresult entered = Enter(__func__, needs); entered != 0) return entered
+#define STAND_IN_ENTER_ALLOCATION() \
+  if (const CUresult entered = EnterAllocation(__func__); entered != 0) return entered
 #define STAND_IN_ENTER_UNSAFE() \
   if (const CUresult entered = EnterUnsafe(__func__); entered != 0) return entered
 
@@ -95,6 +98,9 @@ const char* NameOf(CUresult code) {
     case CUDA_ERROR_INVALID_DEVICE: return "CUDA_ERROR_INVALID_DEVICE";
     case CUDA_ERROR_INVALID_CONTEXT: return "CUDA_ERROR_INVALID_CONTEXT";
     case CUDA_ERROR_NOT_READY: return "CUDA_ERROR_NOT_READY";
+    case CUDA_ERROR_CONTEXT_IS_DESTROYED: return "CUDA_ERROR_CONTEXT_IS_DESTROYED";
+    case CUDA_ERROR_INVALID_HANDLE: return "CUDA_ERROR_INVALID_HANDLE";
+    case CUDA_ERROR_LAUNCH_FAILED: return "CUDA_ERROR_LAUNCH_FAILED";
     case CUDA_ERROR_ILLEGAL_ADDRESS: return "CUDA_ERROR_ILLEGAL_ADDRESS";
     case CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED: return "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED";
     case CUDA_ERROR_STREAM_CAPTURE_INVALIDATED: return "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED";
@@ -228,15 +234,14 @@ CUresult cuMemAlloc_v2(CUdeviceptr* address, size_t bytes) {
 }
 
 CUresult cuMemFree_v2(CUdeviceptr address) {
-  STAND_IN_ENTER_UNSAFE();
-  DrainAll();
+  STAND_IN_ENTER_ALLOCATION();
   DeviceMemory* const memory = MemoryWith(address);
   std::lock_guard lock(TheWorld().mutex);
   return memory != nullptr && memory->Free(address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuMemHostAlloc(void** memory, size_t bytes, unsigned int) {
-  STAND_IN_ENTER_UNSAFE();
+  STAND_IN_ENTER_ALLOCATION();
   void* made = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (made == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   *memory = made;
@@ -246,8 +251,7 @@ CUresult cuMemHostAlloc(void** memory, size_t bytes, unsigned int) {
 }
 
 CUresult cuMemFreeHost(void* memory) {
-  STAND_IN_ENTER_UNSAFE();
-  DrainAll();
+  STAND_IN_ENTER_ALLOCATION();
   std::lock_guard lock(TheWorld().mutex);
   auto found = TheWorld().pinned.find(static_cast<char*>(memory));
   if (found == TheWorld().pinned.end()) return CUDA_ERROR_INVALID_VALUE;
@@ -263,6 +267,7 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
   const Place source = PlaceOf(from);
   if (!target.IsTaken(bytes) || !source.IsTaken(bytes)) return CUDA_ERROR_INVALID_VALUE;
   CUstream_st& stream = StreamOf(handle);
+  if (stream.device != OfThread().context->device) return CUDA_ERROR_INVALID_HANDLE;
   if (stream.is_capturing) return CUDA_SUCCESS;
   const bool is_pageable = target.IsPageable(bytes) || source.IsPageable(bytes);
   {
@@ -356,7 +361,9 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph) {
 
 CUresult cuEventCreate(CUevent* event, unsigned int) {
   STAND_IN_ENTER(Needs::kContext);
-  *event = std::make_unique<CUevent_st>().release();
+  auto made = std::make_unique<CUevent_st>();
+  made->device = OfThread().context->device;
+  *event = made.release();
   std::lock_guard lock(TheWorld().mutex);
   ++TheWorld().events;
   return CUDA_SUCCESS;
@@ -374,6 +381,7 @@ CUresult cuEventRecord(CUevent event, CUstream handle) {
   STAND_IN_ENTER(Needs::kContext);
   if (IsImplicit(handle)) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   CUstream_st& stream = StreamOf(handle);
+  if (event->device != stream.device) return CUDA_ERROR_INVALID_HANDLE;
   uint64_t number = 0;
   {
     std::lock_guard lock(event->state->mutex);
@@ -393,6 +401,7 @@ CUresult cuEventRecord(CUevent event, CUstream handle) {
 
 CUresult cuEventQuery(CUevent event) {
   STAND_IN_ENTER_UNSAFE();
+  NoteWait();
   std::lock_guard lock(event->state->mutex);
   if (event->state->captured) return CUDA_ERROR_CAPTURED_EVENT;
   return event->state->reached < event->state->recorded ? CUDA_ERROR_NOT_READY
@@ -401,6 +410,7 @@ CUresult cuEventQuery(CUevent event) {
 
 CUresult cuEventSynchronize(CUevent event) {
   STAND_IN_ENTER_UNSAFE();
+  NoteWait();
   EventState& state = *event->state;
   std::unique_lock lock(state.mutex);
   if (state.captured) return CUDA_ERROR_CAPTURED_EVENT;

@@ -109,8 +109,8 @@ class CudaDriverLines : public ::testing::Test {
 // A thread of a job gives work to lines, and takes it back, while the driver is blocked.
 TEST_F(CudaDriverLines, ABlockedDriverHoldsNoCallerUp) {
   Count ended;
-  CopyLine line(*device_);
-  ReadyLine ready(*device_);
+  CopyLine line(Lent(*device_));
+  ReadyLine ready(Lent(*device_));
   line.Copy(1, host(), memory(), kBytes, [&](const Status&) { ended.Add(); });
   ASSERT_TRUE(ended.Reaches(1));
   std::unique_ptr<Mark> mark = device_->MarkOf(nullptr).value();
@@ -139,8 +139,8 @@ TEST_F(CudaDriverLines, ABlockedDriverHoldsNoCallerUp) {
 
 TEST_F(CudaDriverLines, ABrokenContextEndsEveryCopyAndMark) {
   Count ended;
-  CopyLine line(*device_);
-  ReadyLine ready(*device_);
+  CopyLine line(Lent(*device_));
+  ReadyLine ready(Lent(*device_));
   std::atomic<int> failed = 0;
   auto count = [&](const Status& status) {
     failed += status.code() == StatusCode::kUnavailable ? 1 : 0;
@@ -165,14 +165,38 @@ TEST_F(CudaDriverLines, ABrokenContextEndsEveryCopyAndMark) {
 TEST_F(CudaDriverLines, LinesThatComeAndGoLeaveNothing) {
   for (int i = 0; i < 100; ++i) {
     Count ended;
-    CopyLine line(*device_);
+    CopyLine line(Lent(*device_));
     line.Copy(1, host(), memory(), kBytes, [&](const Status&) { ended.Add(); });
     std::unique_ptr<Mark> mark = device_->MarkOf(nullptr).value();
-    ReadyLine ready(*device_);
+    ReadyLine ready(Lent(*device_));
     ASSERT_TRUE(ready.Await(1, nullptr, std::move(mark), [&](const Status&) { ended.Add(); }).ok());
     ASSERT_TRUE(ended.Reaches(2));
   }
   EXPECT_LE(stand_in_count().events, 1) << "marks use their events again";
+}
+
+// A stream of the user that never comes to its end does not hold up the end of a line. The thread
+// that waits for this stream goes on when it may, with a context of its own.
+TEST_F(CudaDriverLines, AStreamThatNeverEndsDoesNotHoldUpTheEnd) {
+  stand_in_hold(nullptr);
+  {
+    const std::shared_ptr<Devices> devices = FindDevices(standin::LibraryPath()).value();
+    const std::shared_ptr<Device> device(devices, devices->Open(0).value());
+    ReadyLine ready(device, milliseconds(20));
+    Count told;
+    ASSERT_TRUE(
+        ready.Await(1, nullptr, device->MarkOf(nullptr).value(), [&](const Status&) { told.Add(); })
+            .ok());
+    EXPECT_FALSE(told.Reaches(1, milliseconds(20)));
+    EXPECT_TRUE(ready.CallOff(1));
+  }
+  EXPECT_EQ(stand_in_count().contexts, 3) << "of the thread, the user, and the test's devices";
+  stand_in_let_go(nullptr);
+  const auto deadline = steady_clock::now() + kPatience;
+  while (stand_in_count().contexts > 2 && steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(stand_in_count().contexts, 2);
 }
 
 }  // namespace

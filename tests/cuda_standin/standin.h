@@ -5,8 +5,11 @@
  * What it keeps of the real driver: streams run later, on threads of their own, with delays from a
  * seed. The default stream waits for all blocking streams, and they wait for it. A processor that
  * touches device memory gets SIGSEGV. A copy fails outside of one allocation. Copies with memory
- * that is not pinned are counted, and block. Each thread has a current context of its own. A broken
- * context stays broken. A child of fork gets CUDA_ERROR_NOT_INITIALIZED. Calls of a thread that has
+ * that is not pinned are counted, and block. Each thread has a current context of its own, and
+ * streams and events belong to one context. A broken context stays broken, also after an error of a
+ * "kernel" that a test has wanted once. Whoever allocates or frees host memory waits for all
+ * streams; a thread that tells others of the end of copies must not do it, so the stand-in aborts
+ * there. A child of fork gets CUDA_ERROR_NOT_INITIALIZED. Calls of a thread that has
  * not exchanged its mode break a capture of another thread. The driver has one lock.
  *
  * What it cannot show: rates, and when the real driver takes its lock. */
@@ -29,7 +32,7 @@ void stand_in_reset(void);
 void stand_in_delay(uint64_t seed, uint64_t microseconds_max);
 
 /* Lets the n-th call of a function from now on fail, n from 1; if `for_ever`, all later calls, too.
- */
+ * An error of a kernel, such as CUDA_ERROR_LAUNCH_FAILED, breaks the contexts. */
 void stand_in_fail(const char* function, int n, CUresult code, int for_ever);
 
 /* The calling thread takes the driver's lock, or gives it back. Calls of other threads wait

@@ -150,6 +150,67 @@ TEST_F(StandIn, EachThreadHasAContextOfItsOwn) {
   EXPECT_EQ(code, CUDA_ERROR_INVALID_CONTEXT);
 }
 
+TEST_F(StandIn, StreamsAndEventsBelongToOneContext) {
+  std::thread([&] {
+    const UserContext other(1);
+    CUevent event = nullptr;
+    ASSERT_EQ(cuEventCreate(&event, 0), CUDA_SUCCESS);
+    EXPECT_EQ(cuEventRecord(event, own_), CUDA_ERROR_INVALID_HANDLE);
+    EXPECT_EQ(cuMemcpyAsync(memory_, host(), kBytes, own_), CUDA_ERROR_INVALID_HANDLE);
+    EXPECT_EQ(cuEventDestroy_v2(event), CUDA_SUCCESS);
+  }).join();
+}
+
+TEST_F(StandIn, AContextThatNobodyHoldsIsNone) {
+  CUcontext context = nullptr;
+  ASSERT_EQ(cuDevicePrimaryCtxRetain(&context, 1), CUDA_SUCCESS);
+  ASSERT_EQ(cuDevicePrimaryCtxRelease_v2(1), CUDA_SUCCESS);
+  std::thread([&] {
+    EXPECT_EQ(cuCtxSetCurrent(context), CUDA_SUCCESS);
+    CUdeviceptr none = 0;
+    EXPECT_EQ(cuMemAlloc_v2(&none, 1), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  }).join();
+}
+
+TEST_F(StandIn, AFailedKernelBreaksTheContextAndOtherErrorsDoNot) {
+  stand_in_fail("cuEventRecord", 1, CUDA_ERROR_INVALID_VALUE, 0);
+  EXPECT_EQ(cuEventRecord(event_, own_), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuEventRecord(event_, own_), CUDA_SUCCESS);
+  stand_in_fail("cuEventRecord", 1, CUDA_ERROR_LAUNCH_FAILED, 0);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(cuEventRecord(event_, own_), CUDA_ERROR_LAUNCH_FAILED);
+  stand_in_reset();
+}
+
+TEST_F(StandIn, AnAllocationWaitsForAllStreams) {
+  stand_in_hold(own_);
+  std::atomic<bool> is_back = false;
+  CUcontext context = nullptr;
+  ASSERT_EQ(cuCtxGetCurrent(&context), CUDA_SUCCESS);
+  std::thread caller([&] {
+    void* pinned = nullptr;
+    EXPECT_EQ(cuCtxSetCurrent(context), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemHostAlloc(&pinned, 1, 0), CUDA_SUCCESS);
+    is_back = true;
+    EXPECT_EQ(cuMemFreeHost(pinned), CUDA_SUCCESS);
+  });
+  GiveTime();
+  EXPECT_FALSE(is_back);
+  stand_in_let_go(own_);
+  caller.join();
+}
+
+TEST_F(StandIn, AThreadThatTellsOfCopiesMustNotAllocate) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  auto allocate = [this] {
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    void* pinned = nullptr;
+    cuThreadExchangeStreamCaptureMode(&mode);
+    cuEventSynchronize(event_);
+    cuMemHostAlloc(&pinned, 1, 0);
+  };
+  EXPECT_DEATH(allocate(), "cuMemHostAlloc on a thread that waits for copies");
+}
+
 TEST_F(StandIn, ABrokenContextStaysBroken) {
   stand_in_break(CUDA_ERROR_ILLEGAL_ADDRESS);
   for (int i = 0; i < 2; ++i) EXPECT_EQ(cuEventRecord(event_, own_), CUDA_ERROR_ILLEGAL_ADDRESS);

@@ -80,6 +80,7 @@ struct CUstream_st {
 };
 
 struct CUevent_st {
+  int device = 0;
   std::shared_ptr<byteps::standin::EventState> state =
       std::make_shared<byteps::standin::EventState>();
 };

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 namespace byteps::standin {
@@ -30,6 +32,12 @@ void AwaitDriverLock() {
   world.lock_changed.wait(lock, [&] {
     return world.lock_owner == std::thread::id() || world.lock_owner == std::this_thread::get_id();
   });
+}
+
+// Returns whether a context never works again after this error.
+bool IsSticky(CUresult code) {
+  return code == CUDA_ERROR_ILLEGAL_ADDRESS || code == CUDA_ERROR_LAUNCH_FAILED ||
+         code == CUDA_ERROR_ECC_UNCORRECTABLE;
 }
 
 // Ends the streams' threads with the process.
@@ -113,13 +121,16 @@ CUresult Enter(const char* function, Needs needs) {
   auto failure = world.failures.find(function);
   if (failure != world.failures.end() && --failure->second.in_calls <= 0) {
     const CUresult code = failure->second.code;
+    if (IsSticky(code)) world.broken = code;
     if (!failure->second.for_ever) world.failures.erase(failure);
     return code;
   }
   if (needs == Needs::kNothing) return CUDA_SUCCESS;
   if (world.process == 0) return CUDA_ERROR_NOT_INITIALIZED;
   if (needs == Needs::kStart) return CUDA_SUCCESS;
-  if (OfThread().context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  const CUcontext context = OfThread().context;
+  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (context->held == 0) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   return world.broken;
 }
 
@@ -140,6 +151,21 @@ CUresult EnterUnsafe(const char* function) {
   return breaks ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
 }
 
+void NoteWait() {
+  if (OfThread().mode == CU_STREAM_CAPTURE_MODE_RELAXED) OfThread().is_line = true;
+}
+
+CUresult EnterAllocation(const char* function) {
+  if (OfThread().is_line) {
+    std::fprintf(stderr, "stand-in: %s on a thread that waits for copies or marks of others\n",
+                 function);
+    std::abort();
+  }
+  const CUresult entered = EnterUnsafe(function);
+  if (entered == CUDA_SUCCESS) DrainAll();
+  return entered;
+}
+
 std::unique_ptr<CUstream_st> MakeStream(bool is_blocking) {
   auto stream = std::make_unique<CUstream_st>();
   stream->thread = std::make_shared<StreamThread>(DelayItem);
@@ -152,7 +178,7 @@ CUstream_st& StreamOf(CUstream handle) {
   World& world = TheWorld();
   std::lock_guard lock(world.mutex);
   if (handle == CU_STREAM_PER_THREAD) {
-    auto& stream = world.thread_streams[std::this_thread::get_id()];
+    auto& stream = world.thread_streams[{std::this_thread::get_id(), OfThread().context->device}];
     if (stream == nullptr) stream = MakeStream(true);
     return *stream;
   }

@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include <cuda.h>
 
@@ -59,7 +60,8 @@ struct World {
   CUctx_st contexts[STAND_IN_DEVICES];
   std::set<CUstream> streams;  // without default streams
   std::unique_ptr<CUstream_st> default_streams[STAND_IN_DEVICES];
-  std::map<std::thread::id, std::unique_ptr<CUstream_st>> thread_streams;
+  // The default streams of threads, on each device.
+  std::map<std::pair<std::thread::id, int>, std::unique_ptr<CUstream_st>> thread_streams;
   int events = 0;
 
   std::mt19937_64 random;
@@ -80,6 +82,8 @@ World& TheWorld();
 struct ThreadState {
   CUcontext context = nullptr;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  // It has waited for an event in relaxed mode, so it is no thread of a user.
+  bool is_line = false;
 };
 ThreadState& OfThread();
 
@@ -90,6 +94,12 @@ enum class Needs { kNothing, kStart, kContext };
 CUresult Enter(const char* function, Needs needs);
 // The same for a call that breaks captures of other threads.
 CUresult EnterUnsafe(const char* function);
+// Notes that the calling thread waits for an event.
+void NoteWait();
+// Begins a call that allocates or frees memory and waits for the device. Ends the process if the
+// thread is one that tells of the end of copies: what waits for such an end could hold up the
+// device.
+CUresult EnterAllocation(const char* function);
 
 // Returns the stream that a handle stands for. REQUIRES: Enter has succeeded.
 CUstream_st& StreamOf(CUstream handle);

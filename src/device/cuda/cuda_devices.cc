@@ -14,18 +14,25 @@ constexpr unsigned kEventFlags = kEventBlockingSync | kEventDisableTiming;
 
 Address AddressOf(const void* memory) { return reinterpret_cast<Address>(memory); }
 
-// Makes a context current on the calling thread, and the thread's own context current again at the
-// end. The thread belongs to the user.
+// Makes a context current on the calling thread, and gives the thread its own context back at the
+// end. So that the calls do not break a capture of the user's, the thread's capture mode is relaxed
+// meanwhile. The thread belongs to the user.
 class WithContext {
  public:
   WithContext(const Driver& driver, Context context) : driver_(driver) {
     status_ = driver_.Check(driver_.call().cuCtxGetCurrent(&before_), "the thread's context");
-    if (!status_.ok() || before_ == context) return;
-    changed_ = true;
-    status_ = driver_.Check(driver_.call().cuCtxSetCurrent(context), "the device's context");
+    if (!status_.ok()) return;
+    if (before_ != context) {
+      has_changed_ = true;
+      status_ = driver_.Check(driver_.call().cuCtxSetCurrent(context), "the device's context");
+      if (!status_.ok()) return;
+    }
+    // If this fails, the calls that follow say why.
+    is_relaxed_ = driver_.call().cuThreadExchangeStreamCaptureMode(&mode_) == kSuccess;
   }
   ~WithContext() {
-    if (changed_) driver_.call().cuCtxSetCurrent(before_);
+    if (is_relaxed_) driver_.call().cuThreadExchangeStreamCaptureMode(&mode_);
+    if (has_changed_) driver_.call().cuCtxSetCurrent(before_);
   }
   WithContext(const WithContext&) = delete;
   WithContext& operator=(const WithContext&) = delete;
@@ -34,7 +41,9 @@ class WithContext {
  private:
   const Driver& driver_;
   Context before_ = nullptr;
-  bool changed_ = false;
+  int mode_ = kCaptureModeRelaxed;  // then the thread's own
+  bool has_changed_ = false;
+  bool is_relaxed_ = false;
   Status status_;
 };
 
@@ -83,6 +92,12 @@ class CudaMark final : public Mark {
   Status Wait() override {
     const Driver& driver = events_.driver();
     return driver.Check(driver.call().cuEventSynchronize(event_), what_);
+  }
+  Result<bool> IsReached() override {
+    const Driver& driver = events_.driver();
+    const Code code = driver.call().cuEventQuery(event_);
+    if (code == kSuccess || code == kNotReady) return code == kSuccess;
+    return driver.Check(code, what_);
   }
 
  private:
@@ -165,10 +180,13 @@ class CudaDevice final : public Device {
     if (!current.status().ok()) return current.status();
     auto* const of_user = static_cast<Stream>(stream);
     int capturing = kCaptureStatusNone;
-    Status status = driver_.Check(driver_.call().cuStreamIsCapturing(of_user, &capturing),
-                                  "the stream of the input" + where_);
+    const Code code = driver_.call().cuStreamIsCapturing(of_user, &capturing);
+    // The default stream cannot be used while a stream that waits for it is being captured.
+    const bool is_implicit = code == kStreamCaptureImplicit;
+    Status status =
+        driver_.Check(is_implicit ? kSuccess : code, "the stream of the input" + where_);
     if (!status.ok()) return status;
-    if (capturing != kCaptureStatusNone) {
+    if (is_implicit || capturing != kCaptureStatusNone) {
       return Status(StatusCode::kInvalidArgument,
                     "the stream" + where_ +
                         " is being captured: an exchange cannot be part of a CUDA graph; call it "

@@ -26,6 +26,8 @@ inline constexpr Code kSuccess = 0;
 inline constexpr Code kOutOfMemory = 2;
 inline constexpr Code kDeinitialized = 4;
 inline constexpr Code kNoDevice = 100;
+inline constexpr Code kNotReady = 600;
+inline constexpr Code kStreamCaptureImplicit = 906;
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventBlockingSync = 1;
 inline constexpr unsigned kEventDisableTiming = 2;
@@ -64,6 +66,7 @@ inline constexpr size_t kUuidBytes = 16;
   FUNCTION(cuEventCreate, 2000, Event* event, unsigned flags)                          \
   FUNCTION(cuEventDestroy_v2, 4000, Event event)                                       \
   FUNCTION(cuEventRecord, 2000, Event event, Stream stream)                            \
+  FUNCTION(cuEventQuery, 2000, Event event)                                            \
   FUNCTION(cuEventSynchronize, 2000, Event event)
 
 // The functions, once they have been found.

@@ -46,7 +46,9 @@ BYTEPS_CUDA_FUNCTIONS(BYTEPS_CUDA_COMPARE)
 #undef BYTEPS_CUDA_COMPARE
 
 static_assert(kSuccess == CUDA_SUCCESS && kOutOfMemory == CUDA_ERROR_OUT_OF_MEMORY &&
-              kDeinitialized == CUDA_ERROR_DEINITIALIZED && kNoDevice == CUDA_ERROR_NO_DEVICE);
+              kDeinitialized == CUDA_ERROR_DEINITIALIZED && kNoDevice == CUDA_ERROR_NO_DEVICE &&
+              kNotReady == CUDA_ERROR_NOT_READY &&
+              kStreamCaptureImplicit == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
 static_assert(kStreamNonBlocking == CU_STREAM_NON_BLOCKING &&
               kEventBlockingSync == CU_EVENT_BLOCKING_SYNC &&
               kEventDisableTiming == CU_EVENT_DISABLE_TIMING &&

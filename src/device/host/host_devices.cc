@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <cstring>
+#include <new>
 #include <utility>
 
 namespace byteps::device::host {
@@ -22,6 +23,10 @@ class HostMark final : public Mark {
     while (!point_->reached) lock.Wait(point_->changed);
     return Status::Ok();
   }
+  Result<bool> IsReached() override {
+    MutexLock lock(point_->mutex);
+    return bool{point_->reached};
+  }
 
  private:
   const std::shared_ptr<Point> point_;  // shared with the stream
@@ -38,7 +43,10 @@ class HostCopyStream final : public CopyStream {
     return status;
   }
   Status Close(int) override { return device_.StatusOf(HostDevice::Step::kClose); }
-  Status Wait(int) override { return device_.StatusOf(HostDevice::Step::kWait); }
+  Status Wait(int) override {
+    device_.copies_wait().Drain();
+    return device_.StatusOf(HostDevice::Step::kWait);
+  }
   void Drain() override {}
 
  private:
@@ -77,6 +85,17 @@ void HostStream::LetGo() {
     }
     work();
   }
+}
+
+void HostStream::Drain() {
+  Point point;
+  Give([&point] {
+    MutexLock lock(point.mutex);
+    point.reached = true;
+    point.changed.notify_all();
+  });
+  MutexLock lock(point.mutex);
+  while (!point.reached) lock.Wait(point.changed);
 }
 
 HostDevice::HostDevice(int number)
@@ -127,15 +146,19 @@ Status HostDevice::CheckMemory(const void* memory) {
 }
 
 Status HostDevice::StatusOf(Step step) {
+  if (throws_[static_cast<size_t>(step)].exchange(false)) throw std::bad_alloc();
   if (!fails_[static_cast<size_t>(step)].exchange(false)) return Status::Ok();
   return {StatusCode::kUnavailable, "a copy of host memory: the test wants an error"};
 }
 
 Result<std::unique_ptr<CopyStream>> HostDevice::NewCopyStream() {
+  Status may = StatusOf(Step::kStream);
+  if (!may.ok()) return may;
   return std::unique_ptr<CopyStream>(std::make_unique<HostCopyStream>(*this));
 }
 
 Result<std::byte*> HostDevice::TakePinned(size_t bytes) {
+  pinned_waits_.Drain();
   if (refuses_pinned_) return Status(StatusCode::kExhausted, "the test wants no pinned memory");
   std::vector<std::byte> block(bytes);
   std::byte* const memory = block.data();

@@ -25,6 +25,8 @@ class HostStream {
   void Give(std::function<void()> work);
   void Hold();
   void LetGo();
+  // Blocks while the stream is held.
+  void Drain();
   // Begins or ends a capture, in which marks are refused.
   void Capture(bool on) { is_captured_ = on; }
   bool is_captured() const { return is_captured_; }
@@ -45,8 +47,14 @@ class HostDevice final : public Device {
   std::byte* NewMemory(size_t bytes);
   void FreeMemory(std::byte* memory);
   // Makes the next copy fail, or waiting for it, or closing its batch.
-  enum class Step : uint8_t { kCopy, kClose, kWait };
+  enum class Step : uint8_t { kCopy, kClose, kWait, kStream };
   void FailOnce(Step step) { fails_[static_cast<size_t>(step)] = true; }
+  // Makes it throw std::bad_alloc, as without memory for the text of an error. kStream: the making
+  // of a stream.
+  void ThrowOnce(Step step) { throws_[static_cast<size_t>(step)] = true; }
+  // Lets copies wait until they are let go, or pinned memory.
+  HostStream& copies_wait() { return copies_wait_; }
+  HostStream& pinned_waits() { return pinned_waits_; }
   // Returns how many copies there were, and the bytes of pinned memory that are taken.
   uint64_t copies() const { return copies_; }
   size_t pinned_bytes() const { return pinned_bytes_; }
@@ -69,7 +77,10 @@ class HostDevice final : public Device {
   using Blocks = std::map<const std::byte*, std::vector<std::byte>>;
 
   const DeviceFacts facts_;
-  std::atomic<bool> fails_[3] = {};
+  std::atomic<bool> fails_[4] = {};
+  std::atomic<bool> throws_[4] = {};
+  HostStream copies_wait_;
+  HostStream pinned_waits_;
   std::atomic<uint64_t> copies_ = 0;
   std::atomic<size_t> pinned_bytes_ = 0;
   std::atomic<bool> refuses_pinned_ = false;

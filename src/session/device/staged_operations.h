@@ -3,7 +3,8 @@
 // it and one behind it.
 //
 // Any thread may call it. Lines (device/copy_line.h, device/ready_line.h) make all calls of the
-// device's driver that may block, except for those inside Start, which are the user's own.
+// device's driver that may block, except for those inside Start, which are the user's own. If the
+// process has no memory for what an operation needs on its way, the operation ends in an error.
 #pragma once
 
 #include <condition_variable>
@@ -11,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <thread>
@@ -19,12 +21,10 @@
 #include "src/base/status.h"
 #include "src/base/thread_annotations.h"
 #include "src/base/time.h"
-#include "src/device/copy_line.h"
 #include "src/device/device.h"
-#include "src/device/pinned_memory.h"
-#include "src/device/ready_line.h"
 #include "src/protocol/worker/exchange/operation.h"
 #include "src/runtime/worker/engine.h"
+#include "src/session/device/staged_operation.h"
 
 namespace byteps::session {
 
@@ -44,7 +44,7 @@ class StagedOperations {
     std::function<void(protocol::Operation, Done)> submit;
     // The last operation that had not begun has begun, or has ended.
     std::function<void()> all_begun;
-    // The names of operations that have waited for their input for kLateAfter, after each change.
+    // The names of operations that have waited for their input for a second, after each change.
     std::function<void(std::vector<std::string> names)> late;
     // The operation cannot end well here, and other ranks cannot hear of that any more: the job
     // must lose this process.
@@ -52,13 +52,10 @@ class StagedOperations {
     std::function<void(const std::string& text)> warn;
   };
 
-  static constexpr Duration kLateAfter = seconds(1);
-
   // Looks for devices when somebody asks for the first time. `rank`: this one, for errors.
   // `stall_after`: when an operation that waits for its input is worth a warning; zero: never.
   StagedOperations(FindDevices find, Events events, uint32_t rank, Duration stall_after);
-  // Blocks until no line has anything to do. REQUIRES: Stop was called, and no operation is in the
-  // engine.
+  // Blocks until no copy is under way. REQUIRES: no operation is in the engine.
   ~StagedOperations();
   StagedOperations(const StagedOperations&) = delete;
   StagedOperations& operator=(const StagedOperations&) = delete;
@@ -68,9 +65,10 @@ class StagedOperations {
 
   // Takes an operation; it borrows its memory until `done` is called, exactly once. Does not wait
   // for other ranks, but perhaps for the device's driver. An error: nothing was accepted.
-  // `output_bytes`: of the user's output. `limit`: of the time until the input is written; zero:
-  // none. If there is no input by then, or the copy of it fails, the operation ends in an error on
-  // every rank (Operation::no_input).
+  // `output_bytes`: of the user's output. `limit`: of the time until the input is in the host's
+  // memory; zero: none. If there is no input by then, or the copy of it fails, the operation ends
+  // in an error on every rank (Operation::no_input). On this rank it ends no earlier than a copy of
+  // its input that is under way. May throw std::bad_alloc; then nothing was accepted.
   Status Start(protocol::Operation operation, uint64_t output_bytes, Duration limit,
                const DevicePlace& place, Done done);
 
@@ -86,37 +84,80 @@ class StagedOperations {
   bool WaitForEnd(Time deadline);
 
  private:
-  struct Lines;
-  struct Staged;
-  enum class Stage : uint8_t { kWaiting, kCopying, kElsewhere };
+  using Staged = std::shared_ptr<StagedOperation>;
+  using Stage = StagedOperation::Stage;
+  // A call of the events, for which WaitForEnd waits.
+  class Telling {
+   public:
+    explicit Telling(StagedOperations& all) : all_(all) {
+      MutexLock lock(all_.mutex_);
+      stops_ = all_.stops_;
+      ++all_.telling_;
+    }
+    ~Telling() {
+      MutexLock lock(all_.mutex_);
+      --all_.telling_;
+      all_.changed_.notify_all();
+    }
+    Telling(const Telling&) = delete;
+    Telling& operator=(const Telling&) = delete;
+    // Returns whether the session ends, so that nobody must be told.
+    bool stops() const { return stops_; }
 
-  Result<Lines*> LinesOf(int device);
+   private:
+    StagedOperations& all_;
+    bool stops_ = false;
+  };
+  struct LateOne {
+    Staged staged;
+    Stage stage;
+    bool is_at_limit;
+  };
+
+  Result<DeviceLines*> LinesOf(int device);
   Status StartWatch() BYTEPS_REQUIRES(mutex_);
-  Status CheckMemory(device::Device& device, const Staged& staged) const;
-  Status Await(const std::shared_ptr<Staged>& staged, void* stream,
-               std::unique_ptr<device::Mark> mark) BYTEPS_REQUIRES(mutex_);
-  void OnReady(const std::shared_ptr<Staged>& staged, const Status& status);
-  void TakeMemory(Staged& staged);
-  void OnCopied(const std::shared_ptr<Staged>& staged, const Status& status);
-  void OnResult(const std::shared_ptr<Staged>& staged, protocol::Outcome outcome);
+  Status Accept(const Staged& staged, std::optional<void*> stream,
+                std::unique_ptr<device::Mark> mark, bool& is_ready);
+  Status Await(const Staged& staged, void* stream, std::unique_ptr<device::Mark> mark)
+      BYTEPS_REQUIRES(mutex_);
+  void Enter(StagedOperation& staged, Stage stage) BYTEPS_REQUIRES(mutex_);
+  bool BeginCopy(const Staged& staged) BYTEPS_REQUIRES(mutex_);
+  void OnReady(const Staged& staged, const Status& status);
+  void OnMemory(const Staged& staged, device::PinnedMemory::Block block);
+  void OnCopied(const Staged& staged, const Status& status);
+  void LeaveCopy(const Staged& staged, const Status& why);
+  bool Submit(const Staged& staged, const Status& input);
+  void SubmitOrGiveUp(const Staged& staged, const Status& input);
+  void OnResult(const Staged& staged, protocol::Outcome outcome);
   // Ends an operation, and this process' part in the job.
-  void GiveUp(const std::shared_ptr<Staged>& staged, const Status& status);
-  void End(const std::shared_ptr<Staged>& staged, protocol::Outcome outcome);
-  void NoteBegun(Staged& staged);
-  Time NextLook(const Staged& waiting) const BYTEPS_REQUIRES(mutex_);
+  void GiveUp(const Staged& staged, const Status& status);
+  void End(const Staged& staged, protocol::Outcome outcome);
+  void NoteBegun(StagedOperation& staged);
   void EndLateOnes(Time now);
+  void EndLateOne(const LateOne& one, Time now);
   void TellLateOnes(Time now);
   void Watch();
+  // Runs what a line or the engine has called. They could do nothing with an exception.
+  template <typename Body>
+  void Guarded(const Staged& staged, Body body) {
+    try {
+      body();
+    } catch (const std::bad_alloc&) {
+      GiveUp(staged, no_memory_);
+    }
+  }
 
   const FindDevices find_;
   const Events events_;
   const uint32_t rank_;
   const Duration stall_after_;
   const Status shut_down_;
+  const Status no_memory_;
 
   Mutex devices_mutex_;
   std::optional<Status> why_none_ BYTEPS_GUARDED_BY(devices_mutex_);
-  std::unique_ptr<device::Devices> devices_ BYTEPS_GUARDED_BY(devices_mutex_);
+  // Shared with threads that stand still in the driver.
+  std::shared_ptr<device::Devices> devices_ BYTEPS_GUARDED_BY(devices_mutex_);
 
   Mutex mutex_;
   std::condition_variable changed_;
@@ -124,15 +165,15 @@ class StagedOperations {
   Time watch_sleeps_until_ BYTEPS_GUARDED_BY(mutex_);
   uint64_t next_id_ BYTEPS_GUARDED_BY(mutex_) = 1;
   // Shared with the functions that lines and the engine call.
-  std::map<uint64_t, std::shared_ptr<Staged>> open_ BYTEPS_GUARDED_BY(mutex_);
+  std::map<uint64_t, Staged> open_ BYTEPS_GUARDED_BY(mutex_);
   bool stops_ BYTEPS_GUARDED_BY(mutex_) = false;
   size_t unbegun_ BYTEPS_GUARDED_BY(mutex_) = 0;  // operations that were not submitted yet
-  size_t telling_ BYTEPS_GUARDED_BY(mutex_) = 0;  // calls of events_ that have not returned
+  size_t telling_ BYTEPS_GUARDED_BY(mutex_) = 0;  // see Telling
   std::vector<std::string> told_late_;            // the watch's own
-  std::thread watch_ BYTEPS_GUARDED_BY(mutex_);   // ends what waits for too long
+  std::thread watch_ BYTEPS_GUARDED_BY(mutex_);   // ends what takes too long
 
   // Destroyed first, because its threads use the rest.
-  std::map<int, std::unique_ptr<Lines>> lines_ BYTEPS_GUARDED_BY(devices_mutex_);
+  std::map<int, std::unique_ptr<DeviceLines>> lines_ BYTEPS_GUARDED_BY(devices_mutex_);
 };
 
 }  // namespace byteps::session

@@ -2,10 +2,12 @@
 
 #include <atomic>
 #include <cstring>
+#include <new>
 #include <random>
 
 #include <gtest/gtest.h>
 
+#include "src/base/count_for_test.h"
 #include "src/device/host/host_devices.h"
 
 namespace byteps::session {
@@ -92,7 +94,9 @@ class StagedOperationsTest : public ::testing::Test {
     return devices;
   }
   void Submit(const protocol::Operation& operation, const StagedOperations::Done& done) {
+    if (throws_) throw std::bad_alloc();
     ++submitted_;
+    submitted_at_.Add();
     protocol::Outcome outcome;
     if (!operation.no_input.ok()) {
       outcome.status = operation.no_input;
@@ -109,7 +113,10 @@ class StagedOperationsTest : public ::testing::Test {
 
   HostStream stream_;
   Status engine_says_;
-  bool fails_after_ = false;  // the copy of the result
+  bool fails_after_ = false;               // the copy of the result
+  std::atomic<bool> throws_ = false;       // std::bad_alloc, when it gets an operation
+  std::atomic<bool> throws_late_ = false;  // the same, when it hears of late ones
+  Count submitted_at_;
   std::atomic<int> submitted_ = 0;
   std::atomic<int> all_begun_ = 0;
   Mutex late_mutex_;
@@ -128,6 +135,7 @@ class StagedOperationsTest : public ::testing::Test {
        },
        [this] { ++all_begun_; },
        [this](std::vector<std::string> names) {
+         if (throws_late_) throw std::bad_alloc();
          MutexLock lock(late_mutex_);
          late_.push_back(std::move(names));
          late_changed_.notify_all();
@@ -353,6 +361,103 @@ TEST_F(StagedOperationsTest, StopAtAnyMomentEndsEachOperationOnce) {
       EXPECT_EQ(end.ends(), 1);
     }
   }
+}
+
+// The driver gives no pinned memory, because the device has work that does not end.
+TEST_F(StagedOperationsTest, NobodyWaitsLongForPinnedMemory) {
+  devices_.device(0).pinned_waits().Hold();
+  StagedEnd end;
+  ASSERT_TRUE(Start(end, &stream_).ok());
+  ASSERT_TRUE(end.Wait().ok()) << "with ordinary memory";
+  EXPECT_EQ(At(output_), 1);
+  StagedEnd late;
+  ASSERT_TRUE(Start(late, &stream_, milliseconds(20)).ok());
+  const Status how = late.Wait();
+  EXPECT_EQ(how.code(), StatusCode::kDeadlineExceeded);
+  EXPECT_NE(how.message().find("no memory for its copy from cuda:0 after"), std::string::npos)
+      << how.message();
+  EXPECT_EQ(gave_up_, 0);
+  devices_.device(0).pinned_waits().LetGo();
+}
+
+// The other ranks hear of the limit. Here the copy may still read the input.
+TEST_F(StagedOperationsTest, ACopyThatDoesNotEndIsLeftAtTheLimit) {
+  StagedEnd before;
+  ASSERT_TRUE(Start(before, &stream_).ok());
+  ASSERT_TRUE(before.Wait().ok());
+  devices_.device(0).copies_wait().Hold();
+  StagedEnd end;
+  ASSERT_TRUE(Start(end, &stream_, milliseconds(20)).ok());
+  ASSERT_TRUE(submitted_at_.Reaches(2));
+  EXPECT_EQ(end.Wait(milliseconds(20)).code(), StatusCode::kInternal) << "not ended";
+  devices_.device(0).copies_wait().LetGo();
+  const Status how = end.Wait();
+  EXPECT_EQ(how.code(), StatusCode::kDeadlineExceeded);
+  EXPECT_NE(how.message().find("its copy from cuda:0 had not ended after"), std::string::npos)
+      << how.message();
+  EXPECT_EQ(end.ends(), 1);
+  EXPECT_EQ(gave_up_, 0);
+  StagedEnd after;
+  ASSERT_TRUE(Start(after, &stream_).ok());
+  EXPECT_TRUE(after.Wait().ok());
+}
+
+TEST_F(StagedOperationsTest, ACopyUnderWayEndsBeforeTheSession) {
+  devices_.device(0).copies_wait().Hold();
+  StagedEnd end;
+  ASSERT_TRUE(Start(end, &stream_).ok());
+  while (devices_.device(0).copies() == 0) std::this_thread::yield();
+  staged_.Stop();
+  EXPECT_FALSE(staged_.WaitForEnd(std::chrono::steady_clock::now() + milliseconds(20)));
+  devices_.device(0).copies_wait().LetGo();
+  EXPECT_EQ(end.Wait().code(), StatusCode::kShutdown);
+  EXPECT_EQ(end.ends(), 1);
+}
+
+// A user who has heard the end may remove the process set.
+TEST_F(StagedOperationsTest, AnOperationWhoseEndWasHeardIsNotOpen) {
+  std::atomic<int> open = 0;
+  Count heard;
+  ASSERT_TRUE(staged_
+                  .Start(Sum(input_, output_), kBytes, {}, {0, &stream_},
+                         [&](const protocol::Outcome&) {
+                           open += staged_.HasOpen(0) ? 1 : 0;
+                           heard.Add();
+                         })
+                  .ok());
+  ASSERT_TRUE(heard.Reaches(1));
+  EXPECT_EQ(open, 0);
+}
+
+// Without memory an operation is refused if that is possible, and else ends in an error.
+TEST_F(StagedOperationsTest, WithoutMemoryAnOperationEndsAndTheProcessGoesOn) {
+  protocol::Operation nothing = Sum(input_, input_);
+  nothing.spec.shape = {0};
+  StagedEnd refused;
+  throws_ = true;
+  const Status how = staged_.Start(nothing, 0, {}, {0, std::nullopt}, refused.done());
+  EXPECT_EQ(how.code(), StatusCode::kExhausted);
+  EXPECT_EQ(refused.ends(), 0);
+  EXPECT_EQ(gave_up_, 0) << "the caller has the error";
+  EXPECT_FALSE(staged_.HasUnbegun());
+  EXPECT_FALSE(staged_.HasOpen(0));
+  StagedEnd end;
+  ASSERT_TRUE(Start(end, &stream_).ok());
+  EXPECT_EQ(end.Wait().code(), StatusCode::kExhausted);
+  EXPECT_EQ(gave_up_, 1) << "other ranks wait for this one's part";
+  throws_ = false;
+  StagedEnd after;
+  ASSERT_TRUE(Start(after, &stream_).ok());
+  EXPECT_TRUE(after.Wait().ok());
+}
+
+TEST_F(StagedOperationsTest, WithoutMemoryForAWarningTheWatchGoesOn) {
+  throws_late_ = true;
+  stream_.Hold();
+  StagedEnd end;
+  ASSERT_TRUE(Start(end, &stream_, milliseconds(1500)).ok());
+  EXPECT_EQ(end.Wait().code(), StatusCode::kDeadlineExceeded);
+  stream_.LetGo();
 }
 
 }  // namespace

@@ -1,0 +1,69 @@
+#include "src/session/device/staged_operation.h"
+
+#include <algorithm>
+
+#include "src/base/buffer_source.h"
+#include "src/base/text.h"
+
+namespace byteps::session {
+namespace {
+
+// When a stage before the engine is late.
+constexpr Duration kLateAfter = seconds(1);
+// The limit of the wait for pinned memory; then an operation takes ordinary memory.
+constexpr Duration kPinnedLimit = seconds(1);
+
+size_t Aligned(uint64_t bytes) {
+  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+}
+
+}  // namespace
+
+size_t StagedOperation::BytesInHost() const {
+  return OutputLiesInInput() ? input_bytes : Aligned(input_bytes) + output_bytes;
+}
+
+std::byte* StagedOperation::host_output() const {
+  if (output_bytes == 0) return nullptr;
+  if (OutputLiesInInput()) return block.data() + (operation.output - operation.input);
+  return block.data() + Aligned(input_bytes);
+}
+
+Time StagedOperation::NextLook(Time now) const {
+  if (stage == Stage::kElsewhere) return Time::max();
+  // An operation that is late already is looked at from time to time.
+  Time next = std::max(since + kLateAfter, now + kLateAfter / 2);
+  if (stage == Stage::kTaking) next = std::min(next, since + kPinnedLimit);
+  if (limit > Duration::zero() && !HasInput() && now < begun + limit) {
+    next = std::min(next, begun + limit);
+  }
+  return next;
+}
+
+bool StagedOperation::IsAtLimit(Time now) const {
+  return limit > Duration::zero() && !HasInput() && now >= begun + limit;
+}
+
+bool StagedOperation::HasNoPinnedMemory(Time now) const {
+  return stage == Stage::kTaking && now >= since + kPinnedLimit;
+}
+
+bool StagedOperation::IsLate(Time now) const {
+  return stage != Stage::kElsewhere && now >= since + kLateAfter;
+}
+
+std::string StagedOperation::WhyLate(Time now) const {
+  const std::string tensor = "tensor '" + operation.name + "' ";
+  const std::string age = SecondsText(now - since);
+  switch (stage) {
+    case Stage::kWaiting:
+      return tensor + "has waited for its input on " + lines->name + " for " + age +
+             ": the work of its stream has not ended";
+    case Stage::kTaking: return tensor + "has waited for pinned memory for " + age;
+    default:
+      return tensor + "has waited for a copy " + (stage == Stage::kReturning ? "to " : "from ") +
+             lines->name + " for " + age + ": the CUDA driver does not answer, or the GPU is busy";
+  }
+}
+
+}  // namespace byteps::session

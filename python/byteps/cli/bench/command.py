@@ -26,8 +26,12 @@ _MODE = 0o666  # of a new file, before the umask
 HELP = """Measure an exchange: float32 tensors that all workers sum.
 
 Without `--hosts` the workers run on this machine, without servers unless `--servers` names some.
-`bps run` starts them, so a job with the same options does what is measured. The workers measure
-`byteps.torch`, beside Gloo, if torch is installed, else `byteps.numpy`.
+With `--hosts` they run on these hosts, over ssh, with a server on each. `bps run` starts them, so a
+job with the same options does what is measured. The workers measure `byteps.torch`, beside Gloo, if
+torch is installed, else `byteps.numpy`.
+
+Between machines, Gloo and the measurement of the links take free ports of their own, also with
+`--ports`. Behind a firewall say `--no-gloo`; the column **least** then stays empty.
 
 Each repeat measures everything one after the other, in another order each time, so that a slow
 moment of the machine hits all of it. A time is the median of the repeats, of the slowest worker.
@@ -63,6 +67,7 @@ def bench(
     ssh_port: options.SshPort = None,
     ssh_key: options.SshKey = None,
     ssh: options.Ssh = "ssh",
+    ports: options.Ports = None,
 ) -> None:
     """Measure an exchange."""
     wanted = read_sizes(sizes)
@@ -76,6 +81,7 @@ def bench(
         servers=servers,
         server_hosts=server_hosts,
         ssh=ssh_words,
+        ports=ports,
     )
     machines = chosen.machines()
     plan = Plan(wanted, repeats, gloo, *zip(*machines, strict=True))
@@ -87,6 +93,7 @@ def bench(
         "--servers": servers,
         "--server-hosts": server_hosts,
         "--ssh": shlex.join(ssh_words),
+        "--ports": ports,
     }
     given = [(flag, str(value)) for flag, value in flags.items() if value is not None]
     told = [word for pair in given for word in pair]

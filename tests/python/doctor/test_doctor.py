@@ -225,17 +225,22 @@ def test_check_build_has_horovods_spelling_too(capsys) -> None:
 
 
 @torch_jobs.needs_torch
-def test_two_hosts_are_examined(environment, tmp_path) -> None:
+def test_two_hosts_are_examined_behind_one_that_does_not_answer(environment, tmp_path) -> None:
     shell = tmp_path / "rsh"
-    shell.write_text('#!/bin/sh\nshift\nexec "$@"\n')
+    shell.write_text(
+        '#!/bin/sh\n[ "$1" = away ] && echo "away: no route" >&2 && exit 255\nshift\nexec "$@"\n'
+    )
     shell.chmod(0o755)
     hosts = ("127.0.0.1", "127.0.0.2")
     options = ("--json", "--seconds", "0.2", "--rsh", str(shell))
-    named = ",".join(f"{host}:3" for host in hosts)
+    named = ",".join(f"{host}:3" for host in ("away", *hosts))
     done = doctor("--hosts", named, *options, environment=environment)
     assert done.stdout, done.stderr
     everything = json.loads(done.stdout)
     assert "set BYTEPS_SUM_GROUP=3" in everything["sums"]["text"]
+    assert done.returncode == 1
+    assert "no doctor runs on away: exit code 255, away: no route" in everything["problems"]
+    assert everything["problems"][-1] == "1 of 3 hosts could not be examined: away"
     found = everything["survey"]
     assert set(found["hosts"]) == set(hosts)
     assert [(link["source"], link["target"]) for link in found["links"]] == [hosts, hosts[::-1]]

@@ -150,12 +150,42 @@ def test_a_host_that_cannot_be_asked_does_not_hide_the_others(looked_at, monkeyp
     away = FakeAgent("b")
     monkeypatch.setattr(away, "answer", Raising(UnavailableError("no doctor runs on b")))
     found, _ = looked_at(FakeAgent("a"), away, FakeAgent("c"))
-    assert found.problems == ["no doctor runs on b"]
+    assert found.problems == ["no doctor runs on b", "1 of 3 hosts could not be examined: b"]
     assert [(link.source, link.target) for link in found.links] == [("a", "c"), ("c", "a")]
     assert all(link.socket_mbit for link in found.links)
     nobody, _ = looked_at(away)
-    assert nobody.problems == ["no doctor runs on b"]
+    assert nobody.problems[0] == "no doctor runs on b"
     assert nobody.bottleneck.startswith("unknown")
+    unsure, _ = looked_at(FakeAgent("a"), FakeAgent("b", facts={"error": "no /proc"}))
+    assert unsure.problems[0] == "b cannot tell what it has: no /proc"
+    assert unsure.left_out == ["b"]
+
+
+class Dying(FakeAgent):
+    """A host that goes away when it is given this order."""
+
+    def __init__(self, host: str, at: str) -> None:
+        super().__init__(host)
+        self._at = at
+
+    def ask(self, do: str, limit_s: float = 0, **order: Any) -> dict[str, Any]:
+        if do == self._at:
+            raise UnavailableError(f"no doctor runs on {self.host}")
+        return super().ask(do, limit_s, **order)
+
+
+@pytest.mark.parametrize("at", ["listen", "reach", "stream", "push_pull", "sum_rate"])
+def test_a_host_that_goes_away_meanwhile_does_not_end_the_survey(looked_at, at) -> None:
+    hosts = FakeAgent("a"), Dying("b", at), FakeAgent("c")
+    found, said = looked_at(*hosts)
+    assert found.problems.count("no doctor runs on b") == 1
+    assert found.problems[-1] == "1 of 3 hosts could not be examined: b"
+    assert set(found.sum_mbit) == {"a", "c"}
+    measured = {(link.source, link.target) for link in found.links if link.push_pull_mbit}
+    assert {("a", "c"), ("c", "a")} <= measured
+    assert said[-1] == "measuring the server of c"
+    orders = [order["do"] for order in hosts[1].orders]
+    assert at not in orders
 
 
 def test_the_bottleneck_is_the_weakest_part() -> None:

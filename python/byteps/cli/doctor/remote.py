@@ -16,7 +16,7 @@ from typing import Any
 from byteps.common.errors import UnavailableError
 
 SSH = "ssh -o BatchMode=yes -o ConnectTimeout=10"
-_START_S = 30.0
+START_S = 30.0
 _END_S = 5.0
 _NOISE_MAX = 2000
 
@@ -45,7 +45,7 @@ class RemoteAgent:
             self._process.stdin.write(json.dumps({"do": do, **order}).encode() + b"\n")
             self._process.stdin.flush()
 
-    def answer(self, limit_s: float = _START_S) -> dict[str, Any]:
+    def answer(self, limit_s: float = START_S) -> dict[str, Any]:
         """Wait for the answer to the oldest open order."""
         deadline = time.monotonic() + limit_s
         line = self._line(deadline, limit_s)
@@ -80,7 +80,7 @@ class RemoteAgent:
         line, _, self._rest = self._rest.partition(b"\n")
         return line
 
-    def ask(self, do: str, limit_s: float = _START_S, **order: Any) -> dict[str, Any]:
+    def ask(self, do: str, limit_s: float = START_S, **order: Any) -> dict[str, Any]:
         """Give an order and wait for its answer."""
         self.tell(do, **order)
         return self.answer(limit_s)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from byteps.cli.doctor import long_paths, machine, software
-from byteps.cli.doctor.remote import RemoteAgent
+from byteps.cli.doctor.remote import START_S, RemoteAgent
 from byteps.common.errors import UnavailableError
 
 _MARGIN_S = 90.0
@@ -36,6 +36,7 @@ class Survey:
     sum_mbit: dict[str, float] = field(default_factory=dict)  # by host, for one shard
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)  # hosts that do not answer, or not any more
     bottleneck: str = ""
 
     def plain(self) -> dict[str, Any]:
@@ -51,39 +52,80 @@ def examine(
     token = secrets.token_hex(16)
     for agent in agents:
         agent.tell("facts")
-    agents = [agent for agent in agents if _is_there(agent, survey)]
     for agent in agents:
-        facts = survey.hosts[agent.host]
-        survey.problems += _host_problems(agent.host, facts)
-        survey.notes += [f"{agent.host}: {text}" for text in machine.notes(facts["machine"])]
-        agent.port = _value(survey, agent.host, agent.ask("listen", token=token, on=port), "port")
+        _hear(agent, survey)
+    for agent in _there(agents, survey):
+        _describe(agent, token, port, survey)
     _compare_versions(survey)
     for source in agents:
         for target in agents:
-            if source is not target:
-                survey.links.append(_reach(source, target, survey))
-    for link in _ring(survey.links, [agent.host for agent in agents]):
+            if source is not target and _are_there(survey, source, target):
+                survey.links += _reach(source, target, survey)
+    for link in _ring(survey.links, [agent.host for agent in _there(agents, survey)]):
         if not link.problem:
             say(f"measuring the link from {link.source} to {link.target}")
             _measure(link, {agent.host: agent for agent in agents}, seconds, survey)
-    for agent in agents:
+    for agent in _there(agents, survey):
         say(f"measuring the server of {agent.host}")
-        answer = agent.ask("sum_rate", _MARGIN_S + 4 * seconds, seconds=seconds)
+        answer = _ask(survey, agent, "sum_rate", _MARGIN_S + 4 * seconds, seconds=seconds)
         rate = _value(survey, f"{agent.host}: its server", answer, "mbit")
         if rate:
             survey.sum_mbit[agent.host] = rate
     survey.bottleneck = bottleneck(survey)
+    if survey.left_out:
+        survey.problems.append(
+            f"{len(survey.left_out)} of {len(agents)} hosts could not be examined: "
+            f"{', '.join(survey.left_out)}"
+        )
     return survey
 
 
-def _is_there(agent: RemoteAgent, survey: Survey) -> bool:
-    """Note what a host says of itself. One that says nothing is a problem, and the rest goes on."""
+def _there(agents: Sequence[RemoteAgent], survey: Survey) -> list[RemoteAgent]:
+    """Return the agents that answer."""
+    return [agent for agent in agents if _are_there(survey, agent)]
+
+
+def _are_there(survey: Survey, *agents: RemoteAgent) -> bool:
+    return not any(agent.host in survey.left_out for agent in agents)
+
+
+def _leave_out(survey: Survey, agent: RemoteAgent, why: UnavailableError) -> None:
+    """Go on without a host. Its reason is a problem, once."""
+    survey.problems.append(str(why))
+    survey.left_out.append(agent.host)
+
+
+def _hear(agent: RemoteAgent, survey: Survey) -> None:
+    """Take what a host says of itself."""
     try:
-        survey.hosts[agent.host] = agent.answer()
+        answer = agent.answer()
+        if "error" in answer:
+            raise UnavailableError(f"{agent.host} cannot tell what it has: {answer['error']}")
+        survey.hosts[agent.host] = answer
     except UnavailableError as error:
-        survey.problems.append(str(error))
-        return False
-    return True
+        _leave_out(survey, agent, error)
+
+
+def _describe(agent: RemoteAgent, token: str, port: int, survey: Survey) -> None:
+    """Note what hurts on a host, and let it listen for the others."""
+    facts = survey.hosts[agent.host]
+    survey.problems += _host_problems(agent.host, facts)
+    survey.notes += [f"{agent.host}: {text}" for text in machine.notes(facts["machine"])]
+    answer = _ask(survey, agent, "listen", token=token, on=port)
+    agent.port = _value(survey, agent.host, answer, "port")
+
+
+def _ask(
+    survey: Survey, agent: RemoteAgent, do: str, limit_s: float = START_S, **order: Any
+) -> dict[str, Any]:
+    """Ask a host; return an empty answer if it does not answer, or did not before."""
+    if not _are_there(survey, agent):
+        return {}
+    try:
+        return agent.ask(do, limit_s, **order)
+    except UnavailableError as error:
+        _leave_out(survey, agent, error)
+        return {}
 
 
 def bottleneck(survey: Survey) -> str:
@@ -124,9 +166,12 @@ def _ring(links: Sequence[Link], hosts: Sequence[str]) -> list[Link]:
     ]
 
 
-def _reach(source: RemoteAgent, target: RemoteAgent, survey: Survey) -> Link:
+def _reach(source: RemoteAgent, target: RemoteAgent, survey: Survey) -> list[Link]:
+    """Return the link to a host; none if nobody answers at this end of it."""
     link = Link(source.host, target.host)
-    answer = source.ask("reach", host=target.host, port=target.port)
+    answer = _ask(survey, source, "reach", host=target.host, port=target.port)
+    if not answer:
+        return []
     link.round_trip_us = answer.get("round_trip_us")
     link.problem = answer.get("error", "")
     if link.problem:
@@ -135,7 +180,7 @@ def _reach(source: RemoteAgent, target: RemoteAgent, survey: Survey) -> Link:
         facts = survey.hosts[source.host]["machine"]
         text = long_paths.warning(target.host, link.round_trip_us, facts)
         survey.problems += [f"{source.host}: {text}"] if text else []
-    return link
+    return [link]
 
 
 def _measure(link: Link, agents: dict[str, RemoteAgent], seconds: float, survey: Survey) -> None:
@@ -143,26 +188,24 @@ def _measure(link: Link, agents: dict[str, RemoteAgent], seconds: float, survey:
     limit_s = _MARGIN_S + 4 * seconds
     name = f"{link.source} to {link.target}"
     where = {"host": link.target, "port": target.port}
-    answer = source.ask("stream", limit_s, seconds=seconds, **where)
+    answer = _ask(survey, source, "stream", limit_s, seconds=seconds, **where)
     link.socket_mbit = _value(survey, name, answer, "mbit") or None
     if link.socket_mbit is None:
         return
-    settings = _value(survey, name, target.ask("serve", here=link.target), "settings")
+    settings = _value(survey, name, _ask(survey, target, "serve", here=link.target), "settings")
     if not settings:
         return
-    answer = source.ask(
-        "push_pull", limit_s, settings=settings, expected_mbit=link.socket_mbit, seconds=seconds
-    )
+    order = {"settings": settings, "expected_mbit": link.socket_mbit, "seconds": seconds}
+    answer = _ask(survey, source, "push_pull", limit_s, **order)
     link.push_pull_mbit = _value(survey, f"tensors from {name}", answer, "mbit") or None
-    target.ask("end_job")
+    _ask(survey, target, "end_job")
 
 
 def _value(survey: Survey, what: str, answer: dict[str, Any], key: str) -> Any:
-    """Return a value of an answer; for an error, note the error and return 0."""
+    """Return a value of an answer, or 0; note the error of an answer that has one."""
     if "error" in answer:
         survey.problems.append(f"{what}: {answer['error']}")
-        return 0
-    return answer[key]
+    return answer.get(key, 0)
 
 
 def _host_problems(host: str, facts: dict[str, Any]) -> list[str]:

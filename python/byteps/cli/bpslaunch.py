@@ -11,6 +11,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -189,6 +190,9 @@ def _run_workers(command: Sequence[str]) -> int:
     if not command:
         raise BytepsError("No command given: bpslaunch COMMAND [ARGUMENT...]")
     specs, policy = worker_specs(command, os.environ), loss_policy(os.environ)
+    # On a terminal the workers keep it, and their errors stand right above the last line.
+    reads_errors = not os.isatty(2)
+    specs = [replace(one, reads_errors=reads_errors and one.is_worker) for one in specs]
     supervisor = Supervisor(specs, _GRACE_S, prefixed=False, policy=policy)
     say_threads(supervisor, os.environ)
     say_cores(supervisor)

@@ -15,7 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from byteps.cli.confirmations import Confirmations
-from byteps.cli.last_error import LastError, LastWord, SaidOnce, ServiceError, is_of_a_loss
+from byteps.cli.last_error import (
+    ErrorLines,
+    LastError,
+    LastWord,
+    SaidOnce,
+    ServiceError,
+    is_of_a_loss,
+)
 from byteps.cli.lost_processes import describe_status
 from byteps.cli.output import Output, Outputs, prefix, use_colour
 
@@ -46,6 +53,8 @@ class ProcessSpec:
     confirmations: Confirmations | None = None
     cores: Sequence[int] = ()  # that it runs on; empty: any
     part_servers: int = 0  # that an agent runs
+    # Of a worker with outputs of its own: its standard error passes the launcher, as it is.
+    reads_errors: bool = False
     # Of an agent: what ssh and the agents of this host have said, of which each line counts once.
     said: SaidOnce | None = None
 
@@ -118,7 +127,9 @@ class Child:
         out, err = self.process.stdout, self.process.stderr
         confirmations = self.spec.confirmations
         taken_out = confirmations.take_out if confirmations is not None else None
-        if out is None and err is not None:  # raw output; the pipe is there for confirmations
+        if out is None and err is not None:  # raw output; the pipe is there for what is in it
+            if taken_out is None:
+                taken_out = ErrorLines(self.last_error).pass_on
             outputs.forward_bytes(err.fileno(), outputs.err, taken_out)
             return
         note = self.last_error.note
@@ -209,7 +220,7 @@ def start_child(
 ) -> Child:
     """Start a process; raises OSError. Its input is `stdin`, or the launcher's if that is None."""
     pipe = subprocess.PIPE if piped else None
-    confirms = spec.confirmations is not None
+    reads = spec.confirmations is not None or spec.reads_errors
     environment = dict(environment)
     inherited = []
     if spec.role == "scheduler":
@@ -228,7 +239,7 @@ def start_child(
             env=environment,
             stdin=stdin if spec.task is None else subprocess.PIPE,
             stdout=pipe,
-            stderr=subprocess.PIPE if confirms else pipe,
+            stderr=subprocess.PIPE if reads else pipe,
             start_new_session=True,
             preexec_fn=before,
             pass_fds=inherited,

@@ -34,6 +34,7 @@ _END_OF_ANOTHER = re.compile(
     rb"|DeadlineError: the job did not start: )"
 )
 _LENGTH_MAX = 200
+_LINE_BYTES_MAX = 1 << 16
 _SAID_LINES_MAX = 1000
 
 
@@ -66,6 +67,22 @@ class LastError:
         """Whether it tells of the end of another process."""
         inside = self._inside or self._line
         return bool(_HEARD.match(self._line) or _HEARD_INSIDE.search(inside))
+
+
+class ErrorLines:
+    """Shows a `LastError` the lines of bytes that are passed on as they are."""
+
+    def __init__(self, last_error: LastError) -> None:
+        self._last_error = last_error
+        self._rest = b""
+
+    def pass_on(self, data: bytes) -> bytes:
+        """Look at what was read, b"" at the end, and return it."""
+        *lines, rest = (self._rest + data).split(b"\n")
+        for line in lines if data else [*lines, rest]:
+            self._last_error.note(line)
+        self._rest = rest[-_LINE_BYTES_MAX:]
+        return data
 
 
 class ServiceError(LastError):

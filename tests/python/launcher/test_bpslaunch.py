@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import uuid
 
 import pytest
@@ -234,6 +236,35 @@ def test_a_failing_local_rank_ends_the_others(environment) -> None:
     code, _, err = bpslaunch(worker, "sh", "-c", script)
     assert code == 5
     assert "local rank 1 ended with exit code 5" in err
+
+
+def test_the_last_line_has_the_exception_and_the_output_is_unchanged(environment) -> None:
+    worker = {**environment, **JOB, "DMLC_ROLE": "worker", "DMLC_WORKER_ID": "0"}
+    program = (
+        "import sys; sys.stderr.write('50% '); sys.stderr.flush(); print('a line')\n"
+        "raise RuntimeError('no data in shard 7')"
+    )
+    code, out, err = bpslaunch(worker, sys.executable, "-c", program)
+    assert code == 1
+    assert out == "BytePS launching worker\na line\n"
+    assert err.startswith("50% Traceback (most recent call last):\n")
+    end = "local rank 0 ended with exit code 1 (RuntimeError: no data in shard 7); ending the job"
+    assert err.splitlines()[-1] == f"[bps] {end}"
+
+
+def test_on_a_terminal_the_workers_keep_it(environment) -> None:
+    worker = {**environment, **JOB, "DMLC_ROLE": "worker", "DMLC_WORKER_ID": "0"}
+    main, terminal = os.openpty()
+    try:
+        command = command_line("byteps.cli.bpslaunch", "sh", "-c", "test -t 2 && exit 5")
+        process = subprocess.Popen(
+            command, env=worker, stdout=subprocess.PIPE, stderr=terminal, text=True
+        )
+        os.close(terminal)
+        code, _, _ = finish(process)
+    finally:
+        os.close(main)
+    assert code == 5
 
 
 @pytest.mark.parametrize("role", ["server", "scheduler"])

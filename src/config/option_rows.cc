@@ -405,8 +405,10 @@ constexpr OptionRow kRows[] = {
      .variable = "BYTEPS_STATUS_SOCKET",
      .field = &Options::status_socket,
      .readers = kByWorker | kByScheduler,
-     .help = "The scheduler (without servers: rank 0) shows the state of the job on a local "
-             "socket, to processes of its own user alone: `bps top` finds it there."},
+     .help =
+         "The scheduler (without servers: rank 0) shows the state of the job on a local "
+         "socket, to processes of its own user alone: `bps top` finds it there. Workers of Python "
+         "show where their threads are on sockets of their own: `bps stack`."},
     {.name = "timeline",
      .variable = "BYTEPS_TIMELINE",
      .field = &Options::timeline,

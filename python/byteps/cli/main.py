@@ -19,6 +19,7 @@ from byteps.cli.horovod import translate
 from byteps.cli.job_config import show_config
 from byteps.cli.lost_processes import RESTARTS_DEFAULT
 from byteps.cli.output import open_standard_descriptors
+from byteps.cli.stacks import show_stacks
 from byteps.cli.top import live_of_user, top_of_user
 from byteps.cli.top import top as show_top
 from byteps.common import environment
@@ -146,6 +147,17 @@ def top(
             )
         raise typer.Exit(show_top(address, every, once))
     raise typer.Exit(live_of_user(job) if live else top_of_user(job, every, once))
+
+
+@app.command()
+def stack(
+    process: Annotated[
+        int | None,
+        typer.Argument(metavar="[PROCESS]", help="Without it, all workers of this user here."),
+    ] = None,
+) -> None:
+    """Show where the Python threads of workers on this machine are; the workers go on."""
+    raise typer.Exit(show_stacks(process))
 
 
 @app.command()

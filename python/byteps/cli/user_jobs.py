@@ -9,22 +9,14 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import os
-import re
-import socket
-import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from byteps.cli import local_sockets
 from byteps.common.errors import BytepsError
 
-_SOCKETS = Path("/proc/net/unix")
-_LISTENS = 0x10000  # in the column of flags (__SO_ACCEPTCON)
-_PREFIX = "@byteps-status-"
-_NAME = re.compile(r"@byteps-status-(\d+)-(\d+)-(\d+)")
-_CREDENTIALS = struct.Struct("3i")  # process, user, group
-_ANSWER_LIMIT_S = 3.0
+_PREFIX = "byteps-status-"
 _PAGE_MAX = 4 << 20
 
 
@@ -57,16 +49,11 @@ class _LocalConnection(http.client.HTTPConnection):
     """HTTP over an abstract socket whose other end is a process of this user."""
 
     def __init__(self, name: str) -> None:
-        super().__init__("localhost", timeout=_ANSWER_LIMIT_S)
+        super().__init__("localhost", timeout=local_sockets.ANSWER_LIMIT_S)
         self._name = name
 
     def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(_ANSWER_LIMIT_S)
-        self.sock.connect("\0" + self._name[1:])
-        said = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        if _CREDENTIALS.unpack(said)[1] != os.geteuid():
-            raise ConnectionError("another user's process listens there")
+        self.sock = local_sockets.connect(self._name)
 
 
 def _ask(name: str, path: str) -> tuple[int, str, bytes]:
@@ -76,27 +63,8 @@ def _ask(name: str, path: str) -> tuple[int, str, bytes]:
         return answer.status, answer.getheader("Content-Type", ""), answer.read(_PAGE_MAX)
 
 
-def _names(sockets: Path) -> list[str]:
-    """Return the names of this user's sockets that listen."""
-    try:
-        lines = sockets.read_text(errors="replace").splitlines()[1:]
-    except OSError as error:
-        raise BytepsError(
-            f"{sockets} cannot be read ({error.strerror}), so nobody knows which jobs run here. "
-            "Start the job with BYTEPS_STATUS_PORT=PORT, and name the port: bps top PORT."
-        ) from None
-    found = []
-    for words in map(str.split, lines):
-        listens = len(words) == 8 and int(words[3], 16) & _LISTENS
-        parts = _NAME.fullmatch(words[7]) if listens else None
-        if parts and int(parts[1]) == os.geteuid():
-            found.append(words[7])
-    return found
-
-
-def _job_of(name: str) -> UserJob | None:
+def _job_of(name: str, process: int) -> UserJob | None:
     """Return the job that this socket shows; None: the process has ended, or another one's has."""
-    process = int(name.removeprefix(_PREFIX).split("-")[1])
     silent = UserJob(name, process, "", {})
     try:
         status, _, content = _ask(name, "/status.json")
@@ -111,9 +79,9 @@ def _job_of(name: str) -> UserJob | None:
         return None
 
 
-def user_jobs(sockets: Path = _SOCKETS) -> list[UserJob]:
+def user_jobs(sockets: Path = local_sockets.SOCKETS) -> list[UserJob]:
     """Return the jobs of this user."""
-    jobs = [job for job in map(_job_of, _names(sockets)) if job is not None]
+    jobs = [job for name in local_sockets.names(_PREFIX, sockets) if (job := _job_of(*name))]
     return sorted(jobs, key=lambda job: job.process)
 
 

@@ -33,6 +33,15 @@ def switch(name: str, environment: Mapping[str, str] = os.environ) -> bool:
     )
 
 
+_STATUS_SOCKET_VARIABLE = "BYTEPS_STATUS_SOCKET"
+
+
+def shows_itself() -> bool:
+    """Return whether a process of a job shows its own user what it does, on a local socket."""
+    text = os.environ.get(_STATUS_SOCKET_VARIABLE, "").strip() or "1"
+    return switch(_STATUS_SOCKET_VARIABLE, {_STATUS_SOCKET_VARIABLE: text})
+
+
 TORCH_AS_VARIABLE = "BYTEPS_TORCH_AS"
 STAND_IN_FOR = ("gloo",)
 

@@ -78,6 +78,7 @@ def test_a_stall_is_reported_with_the_tensor_the_rank_and_the_stage(environment,
     assert "ranks 0 and 1 have begun and each waits for the sum; rank 2 has not begun" in stalls[0]
     where = rf"worker 2 \(process \d+ on {re.escape(os.uname().nodename)}\)"
     assert re.search(rf"{where} has nothing open for \d+ s: it is in its own program", stalls[0])
+    assert "which 'bps stack' on its machine shows" in stalls[0]
     assert len(stalls) <= 4
 
 

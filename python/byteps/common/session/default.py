@@ -15,6 +15,7 @@ from byteps.common import environment
 from byteps.common.errors import InvalidArgumentError, NotInitializedError
 from byteps.common.job.exit_reason import ExitReason
 from byteps.common.job.own_services import OwnServices
+from byteps.common.job.stack_answers import StackAnswers
 from byteps.common.same_bits import SameBits
 from byteps.common.session.pending import PendingTable
 from byteps.common.session.process_sets import ProcessSet, ProcessSets
@@ -46,6 +47,7 @@ class _Process:
         self.services = OwnServices()
         self.pending = PendingTable()
         self.exit_reason = ExitReason(_give_up)
+        self.stack_answers = StackAnswers()
         # Names in the order of their declaration; `resume` declares them again.
         self.declared: dict[str, bool] = {}  # whether atomic
         # Names that objects have declared for themselves, as long as these live.
@@ -129,6 +131,8 @@ def _open(told: Mapping[str, str] = MappingProxyType({})) -> None:
         _process.left = None
         atexit.register(_leave_at_exit)
         _process.exit_reason.begin()
+        if _process.session.size > 1 and environment.shows_itself():
+            _process.stack_answers.begin(_process.session.rank, _process.session.size)
         _record_as_asked(_process.session)
         _warn_of_variables(_process.session)
     except BaseException:  # also of a signal handler: joined, or not
@@ -192,6 +196,7 @@ def _close() -> None:
     process_sets, _process.process_sets = _process.process_sets, None
     atexit.unregister(_leave_at_exit)
     _process.exit_reason.end()
+    _process.stack_answers.end()
     if process_sets is not None:
         process_sets.clear()
     if session is not None:

@@ -204,7 +204,7 @@ std::string Accounts::Doing(uint32_t rank, Time now) const {
   }
   if (teller.account.open > 0) return "is in operations that it has just begun";
   return "has nothing open for " + SecondsText(milliseconds(teller.account.idle_ms)) +
-         ": it is in its own program";
+         ": it is in its own program, which 'bps stack' on its machine shows";
 }
 
 Duration Accounts::QuietOf(const Wait& wait, Time now) const {

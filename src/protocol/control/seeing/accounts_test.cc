@@ -52,7 +52,7 @@ TEST_F(AccountsTest, TheMissingRankIsNamedWithWhatItDoes) {
   EXPECT_EQ(Report(),
             (Lines{"stalled for 61 s: 1 tensor, 'x'; ranks 0 and 1 have begun and each waits for "
                    "the sum; rank 2 has not begun. worker 2 has nothing open for 62 s: it is in "
-                   "its own program"}));
+                   "its own program, which 'bps stack' on its machine shows"}));
   EXPECT_EQ(accounts.NextDue(), now + seconds(60));
 }
 
@@ -74,7 +74,7 @@ TEST_F(AccountsTest, TheReportSaysWhenTheFirstWaitEnds) {
   Tell(2, {State("x", UseStage::kNotBegun)}, 62);
   std::string line = Report().at(0);
   EXPECT_TRUE(
-      line.ends_with("its own program. The wait ends with an error in 1 s "
+      line.ends_with("on its machine shows. The wait ends with an error in 1 s "
                      "(BYTEPS_OPERATION_TIMEOUT)"))
       << line;
   Tell(1, {patient});

@@ -1,0 +1,86 @@
+"""Lets a worker show its user where its threads are: `bps stack` asks it on a local socket.
+
+A thread of the worker answers. It needs the interpreter for a moment, so a worker that stands in C
+code with the interpreter held does not answer, and nothing happens to it. The socket's abstract
+name is gone with the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import struct
+import sys
+import threading
+import traceback
+
+PREFIX = "byteps-stack-"
+CREDENTIALS = struct.Struct("3i")  # process, user, group
+_OWN_THREADS = "byteps-"  # how the names of this package's threads begin
+_ANSWER_LIMIT_S = 3.0
+
+
+def user_at_other_end(connection: socket.socket) -> int:
+    """Return the user of the process at the other end of a local socket, as the kernel knows it."""
+    said = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+    return int(CREDENTIALS.unpack(said)[1])
+
+
+def stacks() -> str:
+    """Return where all threads of the program are, the main thread first."""
+    frames = sys._current_frames()
+    main = threading.main_thread()
+    threads = [main, *(one for one in threading.enumerate() if one is not main)]
+    parts = []
+    for thread in threads:
+        frame = frames.get(thread.ident or 0)
+        if frame is None or thread.name.startswith(_OWN_THREADS):
+            continue
+        lines = "".join(traceback.format_stack(frame))
+        parts.append(f"thread {thread.name}, the latest call last:\n{lines}")
+    return "\n".join(parts)
+
+
+class StackAnswers:
+    """Answers until `end`. It never raises: a job goes on without it."""
+
+    def __init__(self) -> None:
+        self._socket: socket.socket | None = None
+        self._process = 0
+
+    def begin(self, rank: int, size: int) -> None:
+        """Answer from now on, if the address is free, as this worker."""
+        who = f"worker {rank} of {size}, process {os.getpid()}"
+        with contextlib.suppress(OSError, RuntimeError):
+            listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                listener.bind(f"\0{PREFIX}{os.geteuid()}-{os.getpid()}")
+                listener.listen()
+                threading.Thread(
+                    target=_answer_all, args=(listener, who), name="byteps-stack", daemon=True
+                ).start()
+            except BaseException:
+                listener.close()
+                raise
+            self._socket, self._process = listener, os.getpid()
+
+    def end(self) -> None:
+        """Answer no more."""
+        listener, self._socket = self._socket, None
+        if listener is not None and os.getpid() == self._process:  # in no forked child
+            with contextlib.suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)  # wakes the thread, which closes it
+
+
+def _answer_all(listener: socket.socket, who: str) -> None:
+    with listener:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:  # the end, or no descriptor is left
+                return
+            with connection, contextlib.suppress(OSError):
+                connection.settimeout(_ANSWER_LIMIT_S)
+                if user_at_other_end(connection) in (0, os.geteuid()):
+                    connection.sendall(f"{who}\n{stacks()}".encode())

@@ -1,0 +1,73 @@
+"""`bps stack`: workers tell their own user where their threads are."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import job_runs
+import test_seeing
+import torch_jobs
+from processes import TOKEN_VARIABLE, carriers, finish, wait_for_line, wait_until
+
+from byteps.cli import local_sockets
+from byteps.common.job.stack_answers import PREFIX
+
+environment = job_runs.environment
+pytestmark = torch_jobs.needs_torch
+
+
+def stack(environment, *arguments: str) -> tuple[int, str, str]:
+    command = [sys.executable, "-m", "byteps.cli", "stack", *arguments]
+    return finish(
+        subprocess.Popen(
+            command,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    )
+
+
+def workers_of(environment) -> list[int]:
+    """Return the workers of this test that say where they are."""
+    mine = carriers(environment[TOKEN_VARIABLE])
+    return sorted(pid for _, pid in local_sockets.names(PREFIX) if pid in mine)
+
+
+def test_bps_stack_shows_where_a_worker_is(environment, tmp_path) -> None:
+    go_on = tmp_path / "go_on"
+    go_on.touch()
+    # A worker that is stopped for a moment is not lost.
+    process = test_seeing.cold_job(environment | {"BYTEPS_HEARTBEAT_TIMEOUT_MS": "100000"}, go_on)
+    wait_for_line(process, "the job runs")
+    wait_until(lambda: len(workers_of(environment)) == 2)
+    for worker in workers_of(environment):
+        code, out, err = stack(environment, str(worker))
+        assert code == 0, err
+        first, second, *rest = out.splitlines()
+        assert re.fullmatch(rf"worker [01] of 2, process {worker}", first)
+        assert second == "thread MainThread, the latest call last:"
+        assert any("straggling.py" in line for line in rest), out
+        assert "byteps-stack" not in out
+    stopped = workers_of(environment)[0]
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        code, out, _ = stack(environment, str(stopped))
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+    assert code == 1
+    assert f"process {stopped} does not answer: it stands still" in out
+    go_on.unlink()
+    code, out, err = finish(process)
+    assert code == 0, out + err
+
+
+def test_bps_stack_without_such_a_process(environment) -> None:
+    code, _, err = stack(environment, str(os.getpid()))
+    assert code == 1
+    assert f"process {os.getpid()} is not one of this user" in err

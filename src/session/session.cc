@@ -45,7 +45,7 @@ Session::Session(const config::Options& options, Parts parts)
                [this](const std::string& text) { log_->Warning("{}", text); }},
               standing_.rank, seconds(options.stall_check_time_s)),
       engine_(std::move(parts.started.engine)),
-      helpers_(std::make_shared<Helpers>(*engine_)) {}
+      helpers_(std::make_shared<Helpers>(*engine_, std::move(parts.started.waits))) {}
 
 Session::~Session() {
   Shutdown();

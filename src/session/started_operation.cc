@@ -1,5 +1,6 @@
 #include "src/session/started_operation.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -16,8 +17,15 @@ std::vector<uint32_t> RanksIn(const protocol::Outcome& outcome, uint32_t own) {
   return outcome.ranks == nullptr ? std::vector<uint32_t>{own} : outcome.ranks->List();
 }
 
+StartedOperation::StartedOperation(std::unique_ptr<Completion> completion,
+                                   std::shared_ptr<Helpers> helpers)
+    : helpers_(std::move(helpers)), completion_(std::move(completion)) {
+  if (completion_ != nullptr && helpers_ != nullptr) waits_.emplace(helpers_->waits());
+}
+
 std::unique_ptr<Completion> StartedOperation::End(protocol::Outcome outcome) {
   MutexLock lock(mutex_);
+  waits_.reset();
   outcome_ = std::move(outcome);
   ended_ = true;
   changed_.notify_all();
@@ -36,7 +44,9 @@ Status StartedOperation::Wait(milliseconds limit) {
   // at last.
   bool limited = limit.count() >= 0 && limit < kNoLimit;
   auto deadline = std::chrono::steady_clock::now() + (limited ? limit : milliseconds(0));
-  if (helpers_ != nullptr && limit.count() != 0) {
+  std::optional<runtime::WaitMeter::Scope> waits;
+  if (helpers_ != nullptr && limit.count() != 0 && progress() == Progress::kRunning) {
+    waits.emplace(helpers_->waits());
     helpers_->Help([this] { return progress() != Progress::kRunning; },
                    limited ? deadline : Time::max());
   }

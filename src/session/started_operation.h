@@ -6,6 +6,7 @@
 
 #include <condition_variable>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "src/base/time.h"
 #include "src/protocol/worker/exchange/operation.h"
 #include "src/runtime/seeing/timeline_log.h"
+#include "src/runtime/worker/wait_meter.h"
 #include "src/session/completion_thread.h"
 #include "src/session/helpers.h"
 
@@ -27,11 +29,10 @@ enum class Progress : uint8_t { kRunning, kDone, kFailed };
 
 class StartedOperation {
  public:
-  // `completion`: the user's function to call at the end, or null. `helpers`: those of the
-  // operation's engine, or null.
+  // `completion`: the user's function to call at the end, or null; the user then waits from now on.
+  // `helpers`: those of the operation's engine, or null.
   explicit StartedOperation(std::unique_ptr<Completion> completion,
-                            std::shared_ptr<Helpers> helpers = nullptr)
-      : helpers_(std::move(helpers)), completion_(std::move(completion)) {}
+                            std::shared_ptr<Helpers> helpers = nullptr);
 
   // Ends the operation and wakes all threads that wait. Returns the completion to call now, or
   // null. Does not block and needs no memory. REQUIRES: called once.
@@ -62,6 +63,8 @@ class StartedOperation {
   bool ended_ BYTEPS_GUARDED_BY(mutex_) = false;
   protocol::Outcome outcome_ BYTEPS_GUARDED_BY(mutex_);  // does not change once `ended_`
   std::unique_ptr<Completion> completion_ BYTEPS_GUARDED_BY(mutex_);
+  // The wait for the completion; none without one, and after the end.
+  std::optional<runtime::WaitMeter::Scope> waits_ BYTEPS_GUARDED_BY(mutex_);
   std::unique_ptr<const runtime::TimelineEntry> entry_;
 };
 

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <future>
 #include <memory>
+#include <string>
 #include <thread>
+#include <vector>
 
 namespace byteps::session {
 namespace {
@@ -62,6 +65,51 @@ TEST(StartedOperationTest, AllWhoWaitComeBack) {
   started.End(EndedWith(StatusCode::kShutdown));
   EXPECT_EQ(first.get(), StatusCode::kShutdown);
   EXPECT_EQ(second.get(), StatusCode::kShutdown);
+}
+
+class NoEngine final : public runtime::Engine {
+ public:
+  void Submit(protocol::Operation, Done) override {}
+  void Declare(const std::string&) override {}
+  void SetStuck(const std::string&) override {}
+  void SetLateInputs(std::vector<std::string>) override {}
+  Status AddProcessSet(uint32_t, const std::vector<uint32_t>&) override { return Status::Ok(); }
+  Status RemoveProcessSet(uint32_t) override { return Status::Ok(); }
+  std::vector<uint32_t> Members() override { return {}; }
+  plan::SumReport Sums() override { return {}; }
+  void GiveUp(const std::string&) override {}
+  bool Leave() override { return true; }
+};
+
+// Returns whether somebody waits: the time grows then.
+bool IsWaitedFor(runtime::WaitMeter& meter) {
+  const Time now = std::chrono::steady_clock::now();
+  return meter.Waited(now + seconds(2)) > meter.Waited(now + seconds(1));
+}
+
+TEST(StartedOperationTest, AThreadAndACompletionWaitUntilTheEnd) {
+  NoEngine engine;
+  auto meter = std::make_shared<runtime::WaitMeter>();
+  auto helpers = std::make_shared<Helpers>(engine, meter);
+  {
+    StartedOperation started(nullptr, helpers);
+    EXPECT_EQ(started.Wait(milliseconds(0)).code(), StatusCode::kDeadlineExceeded);
+    EXPECT_FALSE(IsWaitedFor(*meter)) << "a look is no wait";
+    auto waiting = std::async(std::launch::async, [&] { return started.Wait(milliseconds(-1)); });
+    while (!IsWaitedFor(*meter)) std::this_thread::yield();
+    started.End(EndedWith(StatusCode::kOk));
+    EXPECT_TRUE(waiting.get().ok());
+    EXPECT_FALSE(IsWaitedFor(*meter));
+  }
+  StartedOperation called(std::make_unique<Completion>(), helpers);
+  EXPECT_TRUE(IsWaitedFor(*meter));
+  EXPECT_NE(called.End(EndedWith(StatusCode::kOk)), nullptr);
+  EXPECT_FALSE(IsWaitedFor(*meter));
+  {
+    const StartedOperation refused(std::make_unique<Completion>(), helpers);
+  }
+  EXPECT_FALSE(IsWaitedFor(*meter)) << "the operation was not accepted";
+  helpers->End();
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "src/session/wiring.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -163,6 +164,13 @@ Status ServeAsCoordinator(const config::Options& options, Log& log) {
   return coordinator.Run();
 }
 
+Duration CpuTime() {
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  auto time_of = [](const timeval& one) { return seconds(one.tv_sec) + microseconds(one.tv_usec); };
+  return time_of(used.ru_utime) + time_of(used.ru_stime);
+}
+
 Status ServeAsServer(const config::Options& options, Log& log) {
   if (Status sound = CheckProof(options, log); !sound.ok()) return sound;
   const HostNetwork network = LookAround(options);
@@ -182,6 +190,7 @@ Status ServeAsServer(const config::Options& options, Log& log) {
   process.announced_hosts = announced.value();
   process.on_shard_thread = BinderOf(plan.value());
   process.shared_links = options.shared_links;
+  process.cpu_time = CpuTime;
   auto transport = MakeTransport(options, log);
   if (!transport.ok()) return transport.status();
   runtime::TimelineLog entries;

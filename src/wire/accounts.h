@@ -52,10 +52,18 @@ struct Account {
   std::vector<UseState> uses;  // the oldest open ones, and uses that it was asked about
   std::vector<ProcessSetRanks> process_sets;  // sets of `uses`, without 0: all ranks
   std::vector<Took> took;                     // since the last account
+  uint64_t waited_us = 0;  // in this time somebody in the process has waited for an operation
   friend bool operator==(const Account&, const Account&) = default;
 };
 inline constexpr size_t kUsesInAccountMax = 16;
 inline constexpr size_t kTookInAccountMax = 256;
+// Shows the work of a server to people.
+struct ServerAccount {
+  uint64_t received = 0;  // bytes of contributions that came in
+  uint64_t sent = 0;      // bytes of answers
+  uint64_t cpu_us = 0;    // processor time of the process
+  friend bool operator==(const ServerAccount&, const ServerAccount&) = default;
+};
 // Tells why a rank's use waits that passes its limit soon, or has passed it.
 struct UseNote {
   NamedUse use;
@@ -63,11 +71,13 @@ struct UseNote {
   uint32_t quiet_ms = 0;  // none of these ranks has ended an operation for so long
   friend bool operator==(const UseNote&, const UseNote&) = default;
 };
-// The sender lives. A worker gives an account of itself; the coordinator asks about uses.
+// The sender lives. Workers and servers give an account of themselves; the coordinator asks about
+// uses.
 struct Alive {
   std::optional<Account> account;
   std::vector<NamedUse> asked;
   std::vector<UseNote> notes;
+  std::optional<ServerAccount> server;
   friend bool operator==(const Alive&, const Alive&) = default;
 };
 

@@ -265,7 +265,7 @@ flatbuffers::Offset<fb::Account> Table(Builder& b, const Account& m) {
   auto tensor_list = b.CreateVector(tensors);
   auto round_list = b.CreateVector(rounds);
   return fb::CreateAccount(b, m.ended, m.failed, m.bytes, m.open, m.idle_ms, use_list, process_sets,
-                           tensor_list, round_list, b.CreateVector(us));
+                           tensor_list, round_list, b.CreateVector(us), m.waited_us);
 }
 
 Encoded Encode(Builder& b, const Alive& m) {
@@ -283,7 +283,11 @@ Encoded Encode(Builder& b, const Alive& m) {
     }
     notes = b.CreateVector(list);
   }
-  return {fb::Body_Alive, fb::CreateAlive(b, account, asked, notes).Union()};
+  flatbuffers::Offset<fb::ServerAccount> server;
+  if (m.server.has_value()) {
+    server = fb::CreateServerAccount(b, m.server->received, m.server->sent, m.server->cpu_us);
+  }
+  return {fb::Body_Alive, fb::CreateAlive(b, account, asked, notes, server).Union()};
 }
 
 Encoded Encode(Builder& b, const Suspect& m) {

@@ -325,7 +325,8 @@ Result<Message> Decode(const fb::Overdue& m, size_t message_bytes) {
 
 // Reads a missing list as an empty one.
 Result<Account> Read(const fb::Account& m, size_t message_bytes) {
-  Account account{m.ended(), m.failed(), m.bytes(), m.open(), m.idle_ms(), {}, {}, {}};
+  Account account{m.ended(), m.failed(), m.bytes(), m.open(),     m.idle_ms(),
+                  {},        {},         {},        m.waited_us()};
   size_t unfolded = 0;
   for (size_t i = 0; m.uses() != nullptr && i < m.uses()->size(); ++i) {
     const fb::UseState& one = *m.uses()->Get(static_cast<flatbuffers::uoffset_t>(i));
@@ -356,6 +357,9 @@ Result<Message> Decode(const fb::Alive& m, size_t message_bytes) {
     Result<Account> account = Read(*m.account(), message_bytes);
     if (!account.ok()) return account.status();
     alive.account = std::move(account).value();
+  }
+  if (const fb::ServerAccount* one = m.server()) {
+    alive.server = ServerAccount{one->received(), one->sent(), one->cpu_us()};
   }
   std::optional<std::vector<NamedUse>> asked = ReadNamedUses(m.asked(), message_bytes);
   if (!asked.has_value()) return Malformed("a list with shared parts");

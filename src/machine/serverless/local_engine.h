@@ -93,6 +93,7 @@ class LocalEngine final : public runtime::Engine {
     loop_.Help(over, deadline);
   }
   bool Leave() override;
+  const std::shared_ptr<runtime::WaitMeter>& waits() const { return front_loop_.waits(); }
 
  private:
   // The methods below are called on the loop's thread.

@@ -44,6 +44,7 @@ Result<runtime::StartedEngine> StartLocalEngine(const LocalEngineOptions& option
     Status started = engine->Start();
     if (!started.ok()) return started;
     runtime::StartedEngine result;
+    result.waits = engine->waits();
     result.engine = std::move(engine);
     result.memory = std::move(memory);
     result.standing = {options.rank, options.size, {}};

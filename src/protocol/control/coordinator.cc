@@ -257,6 +257,9 @@ void Coordinator::OnWorkerMessage(const Member& worker, const wire::Message& mes
 void Coordinator::OnAlive(const Member& member, const wire::Alive& alive) {
   const bool worker = member.role() == Role::kWorker && member.presence == Presence::kIn;
   wire::Alive answer;
+  if (alive.server.has_value() && member.role() == Role::kServer) {
+    accounts_.TakeServer(member.incarnation(), *alive.server, clock_.now());
+  }
   if (worker && alive.account.has_value()) {
     TellAccountsOfView();
     accounts_.Take(member.index, member.incarnation(), *alive.account, clock_.now());

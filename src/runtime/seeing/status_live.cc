@@ -30,7 +30,8 @@ constexpr std::string_view kLivePage = R"html(<!doctype html>
     <canvas id="late"></canvas></figure>
 </div>
 <table><thead><tr><th>member</th><th>number</th><th class="text">state</th><th>process</th>
-<th class="text">host</th><th>op/s</th><th>MB/s</th><th>open</th><th>late ms</th></tr></thead>
+<th class="text">host</th><th>op/s</th><th>MB/s</th><th>open</th><th>wait %</th><th>late ms</th>
+<th>CPU %</th></tr></thead>
 <tbody id="members"></tbody></table>
 <pre id="waits"></pre>
 <pre id="said"></pre>
@@ -66,13 +67,15 @@ function plot(id, series) {
 function row(member) {
   const line = document.createElement("tr");
   line.className = member.state;
-  const known = "ended" in member;
+  const known = "ended" in member, serves = "received" in member;
   const cells = [member.role, member.index < 0 ? "-" : member.index,
     member.state + (["silent", "away"].includes(member.state)
       ? ` ${(member.silent_ms / 1000).toFixed(1)} s` : ""),
     member.process, member.host, known ? member.operations_per_s.toFixed(1) : "",
-    known ? (member.bytes_per_s / 1e6).toFixed(2) : "", known ? member.open : "",
-    member.late ? member.late.mean_ms.toFixed(1) : ""];
+    known || serves ? ((known ? member.bytes_per_s : member.received_per_s) / 1e6).toFixed(2) : "",
+    known ? member.open : "", known ? (member.waited_share * 100).toFixed(1) : "",
+    member.late ? member.late.mean_ms.toFixed(1) : "",
+    serves ? (member.cpu_share * 100).toFixed(0) : ""];
   cells.forEach((text, i) => {
     const cell = document.createElement("td");
     cell.textContent = text;

@@ -69,9 +69,29 @@ void AddWorkers(const protocol::JobStatus& status, Metrics& metrics) {
          [](const MemberStatus& one) { return one.account->bytes; });
   family("byteps_operations_open", "gauge", "Operations that are open.",
          [](const MemberStatus& one) { return one.account->open; });
+  family("byteps_waited_seconds_total", "counter",
+         "Time in which the rank has waited for operations.",
+         [](const MemberStatus& one) { return static_cast<double>(one.account->waited_us) / 1e6; });
   family(
       "byteps_late_seconds", "gauge", "How late the rank comes, mean of latest rounds.",
       [](const MemberStatus& one) { return one.late.has_value() ? one.late->mean_ms / 1e3 : 0; });
+}
+
+void AddServers(const protocol::JobStatus& status, Metrics& metrics) {
+  auto family = [&](const char* name, const char* help, auto value) {
+    metrics.Begin(name, "counter", help);
+    for (const MemberStatus& one : status.members) {
+      if (!one.server.has_value()) continue;
+      metrics.Add(fmt::format("server=\"{}\",host={},", one.index, Quoted(one.node)),
+                  value(one.server->account));
+    }
+  };
+  family("byteps_server_received_bytes_total", "Bytes of contributions that the server took in.",
+         [](const wire::ServerAccount& one) { return one.received; });
+  family("byteps_server_sent_bytes_total", "Bytes of sums that the server sent.",
+         [](const wire::ServerAccount& one) { return one.sent; });
+  family("byteps_server_cpu_seconds_total", "Processor time of the server's process.",
+         [](const wire::ServerAccount& one) { return static_cast<double>(one.cpu_us) / 1e6; });
 }
 
 }  // namespace
@@ -93,6 +113,7 @@ std::string MetricsOf(const StatusPage& page) {
               static_cast<double>(status.waits.size()));
   metrics.One("byteps_longest_wait_seconds", "gauge", "Age of the oldest of these.", longest);
   AddWorkers(status, metrics);
+  AddServers(status, metrics);
   metrics.Begin("byteps_silent_seconds", "gauge", "Since the member was heard last.");
   for (const MemberStatus& one : status.members) {
     if (one.index == kNoSlot || one.state == MemberState::kLeft) continue;

@@ -61,11 +61,16 @@ std::string Line(const MemberStatus& one) {
                   known ? std::to_string(one.index) : "-", TextFor(one.state),
                   one.process == 0 ? "" : std::to_string(one.process), Plain(one.node));
   if (one.account.has_value()) {
-    line += fmt::format(" {:>8.1f} {:>9.2f} {:>6}", one.operations_per_s, one.bytes_per_s / 1e6,
-                        one.account->open);
+    line += fmt::format(" {:>8.1f} {:>9.2f} {:>6} {:>7.1f}", one.operations_per_s,
+                        one.bytes_per_s / 1e6, one.account->open, 100 * one.waited_share);
     if (one.late.has_value()) line += fmt::format(" {:>9.1f}", one.late->mean_ms);
   } else {
     line += " " + Plain(one.address);
+  }
+  if (one.server.has_value()) {
+    line +=
+        fmt::format("  in {:.2f}, out {:.2f} MB/s, CPU {:.0f} %", one.server->received_per_s / 1e6,
+                    one.server->sent_per_s / 1e6, 100 * one.server->cpu_share);
   }
   if (one.state == MemberState::kSilent || one.state == MemberState::kAway) {
     line += fmt::format("  {:.1f} s", ToSeconds(one.silent));
@@ -94,8 +99,9 @@ std::string TextOf(const StatusPage& page) {
       CountOf(status, Role::kServer), status.servers_expected);
   if (!status.gathers.empty()) text += "waiting: " + Plain(status.gathers) + "\n";
   if (!status.sums.empty()) text += Plain(status.sums) + "\n";
-  text += fmt::format("\n{:<7} {:>5}  {:<7} {:>8}  {:<16} {:>8} {:>9} {:>6} {:>9}\n", "member",
-                      "no", "state", "process", "host", "op/s", "MB/s", "open", "late ms");
+  text +=
+      fmt::format("\n{:<7} {:>5}  {:<7} {:>8}  {:<16} {:>8} {:>9} {:>6} {:>7} {:>9}\n", "member",
+                  "no", "state", "process", "host", "op/s", "MB/s", "open", "wait %", "late ms");
   for (const MemberStatus& one : status.members) text += Line(one);
   if (const MemberStatus* late = MostLate(status)) {
     text +=
@@ -129,11 +135,19 @@ std::string JsonOf(const MemberStatus& one, const JobStatus& status) {
                   one.index == kNoSlot ? -1 : static_cast<int64_t>(one.index), TextFor(one.state),
                   one.process, Quoted(one.node), Quoted(one.address), ToSeconds(one.silent) * 1e3);
   if (one.account.has_value()) {
-    json +=
-        fmt::format(R"(,"ended":{},"failed":{},"bytes":{},"open":{},"idle_ms":{},)"
-                    R"("operations_per_s":{:.3f},"bytes_per_s":{:.0f})",
-                    one.account->ended, one.account->failed, one.account->bytes, one.account->open,
-                    one.account->idle_ms, one.operations_per_s, one.bytes_per_s);
+    json += fmt::format(R"(,"ended":{},"failed":{},"bytes":{},"open":{},"idle_ms":{},)"
+                        R"("operations_per_s":{:.3f},"bytes_per_s":{:.0f},"waited_us":{},)"
+                        R"("waited_share":{:.4f})",
+                        one.account->ended, one.account->failed, one.account->bytes,
+                        one.account->open, one.account->idle_ms, one.operations_per_s,
+                        one.bytes_per_s, one.account->waited_us, one.waited_share);
+  }
+  if (one.server.has_value()) {
+    json += fmt::format(R"(,"received":{},"sent":{},"cpu_us":{},"received_per_s":{:.0f},)"
+                        R"("sent_per_s":{:.0f},"cpu_share":{:.4f})",
+                        one.server->account.received, one.server->account.sent,
+                        one.server->account.cpu_us, one.server->received_per_s,
+                        one.server->sent_per_s, one.server->cpu_share);
   }
   if (one.late.has_value()) {
     json += fmt::format(R"(,"late":{{"mean_ms":{:.3f},"last_ms":{:.3f},"rounds":{},)"

@@ -32,12 +32,21 @@ StatusPage Example() {
                     wire::Account(),
                     3,
                     2e6,
-                    protocol::Lateness::Late{0.1, 0.1, 7, 0.1, 9}};
+                    0.125,
+                    protocol::Lateness::Late{0.1, 0.1, 7, 0.1, 9},
+                    {}};
   MemberStatus late = fast;
   late.index = 1;
   late.late = protocol::Lateness::Late{101.2, 99.8, 7, 103.4, 9};
-  MemberStatus server{
-      Role::kServer, 0, MemberState::kSilent, 43, "b", "10.0.0.2:1", seconds(2), {}, 0, 0, {}};
+  MemberStatus server;
+  server.role = Role::kServer;
+  server.index = 0;
+  server.state = MemberState::kSilent;
+  server.process = 43;
+  server.node = "b";
+  server.address = "10.0.0.2:1";
+  server.silent = seconds(2);
+  server.server = {{4000, 3000, 1'500'000}, {}, 2e6, 1e6, 0.07};
   page.status.members = {fast, late, server};
   page.status.waits = {
       {{"x\n\"y\"", {0, 0, 4}}, 7, seconds(62), {0}, {1}, {}, wire::UseStage::kExchanges}};
@@ -66,6 +75,7 @@ StatusPage Everything() {
   members[0].account->failed = 1;
   members[0].account->bytes = 5000;
   members[0].account->idle_ms = 4;
+  members[0].account->waited_us = 2'500'000;
   MemberStatus away = members[1];
   away.index = 2;
   away.state = MemberState::kAway;
@@ -75,7 +85,8 @@ StatusPage Everything() {
   left.index = 3;
   left.state = MemberState::kLeft;
   left.account.reset();
-  MemberStatus waits{Role::kWorker, kNoSlot, MemberState::kWaits, 0, "", "", {}, {}, 0, 0, {}};
+  MemberStatus waits;
+  waits.state = MemberState::kWaits;
   members.insert(members.begin() + 2, {away, left, waits});
   page.status.generation = 2;
   page.status.gathers = "worker 4 is missing";
@@ -91,13 +102,13 @@ view 3, generation 2: 3 of 2 workers, 1 of 1 servers
 waiting: worker 4 is missing
 sums depend on ranks alone
 
-member     no  state    process  host                 op/s      MB/s   open   late ms
-worker      0  in            41  a                     3.0      2.00      2       0.1
-worker      1  in            41  a                     3.0      2.00      0     101.2
-worker      2  away          41  a                     3.0      2.00      0  3.4 s
+member     no  state    process  host                 op/s      MB/s   open  wait %   late ms
+worker      0  in            41  a                     3.0      2.00      2    12.5       0.1
+worker      1  in            41  a                     3.0      2.00      0    12.5     101.2
+worker      2  away          41  a                     3.0      2.00      0    12.5  3.4 s
 worker      3  left          41  a
 worker      -  waits
-server      0  silent        43  b                10.0.0.2:1  2.0 s
+server      0  silent        43  b                10.0.0.2:1  in 2.00, out 1.00 MB/s, CPU 7 %  2.0 s
 
 late: rank 1 by 101 ms on average, by 103 ms for 'grad.w'
 
@@ -121,19 +132,24 @@ TEST(StatusPageTest, TheWholeJson) {
             R"("late_rank":1,"members":[{"role":"worker","index":0,"state":"in","process":41,)"
             R"("host":"a","address":"","silent_ms":0,"ended":30,"failed":1,"bytes":5000,)"
             R"("open":2,"idle_ms":4,"operations_per_s":3.000,"bytes_per_s":2000000,)"
+            R"("waited_us":2500000,"waited_share":0.1250,)"
             R"("late":{"mean_ms":0.100,"last_ms":0.100,"rounds":9,"tensor":"grad.w",)"
             R"("tensor_ms":0.100}},{"role":"worker","index":1,"state":"in","process":41,)"
             R"("host":"a","address":"","silent_ms":0,"ended":0,"failed":0,"bytes":0,"open":0,)"
             R"("idle_ms":0,"operations_per_s":3.000,"bytes_per_s":2000000,)"
+            R"("waited_us":0,"waited_share":0.1250,)"
             R"("late":{"mean_ms":101.200,"last_ms":99.800,"rounds":9,"tensor":"grad.w",)"
             R"("tensor_ms":103.400}},{"role":"worker","index":2,"state":"away","process":41,)"
             R"("host":"a","address":"","silent_ms":3400,"ended":0,"failed":0,"bytes":0,)"
-            R"("open":0,"idle_ms":0,"operations_per_s":3.000,"bytes_per_s":2000000},)"
+            R"("open":0,"idle_ms":0,"operations_per_s":3.000,"bytes_per_s":2000000,)"
+            R"("waited_us":0,"waited_share":0.1250},)"
             R"({"role":"worker","index":3,"state":"left","process":41,"host":"a",)"
             R"("address":"","silent_ms":3400},{"role":"worker","index":-1,"state":"waits",)"
             R"("process":0,"host":"","address":"","silent_ms":0},{"role":"server","index":0,)"
             R"("state":"silent","process":43,"host":"b","address":"10.0.0.2:1",)"
-            R"("silent_ms":2000}],"waits":[{"tensor":"x?\"y\"","age_ms":62000,)"
+            R"("silent_ms":2000,"received":4000,"sent":3000,"cpu_us":1500000,)"
+            R"("received_per_s":2000000,"sent_per_s":1000000,"cpu_share":0.0700}],)"
+            R"("waits":[{"tensor":"x?\"y\"","age_ms":62000,)"
             R"("stage":"waits for the sum","waiting":[0],"missing":[1],"silent":[]},)"
             R"({"tensor":"z","age_ms":3000,"stage":"prepares its pieces","waiting":[1,2],)"
             R"("missing":[],"silent":[2]}],"said":[{"at_ms":1700000000000,)"
@@ -141,9 +157,8 @@ TEST(StatusPageTest, TheWholeJson) {
             "\n");
 }
 
-TEST(StatusPageTest, TheWholeMetrics) {
-  EXPECT_EQ(MetricsOf(Everything()),
-            R"(# HELP byteps_build_info The version that runs; always 1.
+constexpr std::string_view kEveryMetric =
+    R"(# HELP byteps_build_info The version that runs; always 1.
 # TYPE byteps_build_info gauge
 byteps_build_info{version="1.2.3",byteps_job="j"} 1
 # HELP byteps_up_seconds How long the answering process runs.
@@ -196,19 +211,34 @@ byteps_bytes_total{rank="2",host="a",byteps_job="j"} 0
 byteps_operations_open{rank="0",host="a",byteps_job="j"} 2
 byteps_operations_open{rank="1",host="a",byteps_job="j"} 0
 byteps_operations_open{rank="2",host="a",byteps_job="j"} 0
+# HELP byteps_waited_seconds_total Time in which the rank has waited for operations.
+# TYPE byteps_waited_seconds_total counter
+byteps_waited_seconds_total{rank="0",host="a",byteps_job="j"} 2.5
+byteps_waited_seconds_total{rank="1",host="a",byteps_job="j"} 0
+byteps_waited_seconds_total{rank="2",host="a",byteps_job="j"} 0
 # HELP byteps_late_seconds How late the rank comes, mean of latest rounds.
 # TYPE byteps_late_seconds gauge
 byteps_late_seconds{rank="0",host="a",byteps_job="j"} 0.0001
 byteps_late_seconds{rank="1",host="a",byteps_job="j"} 0.1012
 byteps_late_seconds{rank="2",host="a",byteps_job="j"} 0
+# HELP byteps_server_received_bytes_total Bytes of contributions that the server took in.
+# TYPE byteps_server_received_bytes_total counter
+byteps_server_received_bytes_total{server="0",host="b",byteps_job="j"} 4000
+# HELP byteps_server_sent_bytes_total Bytes of sums that the server sent.
+# TYPE byteps_server_sent_bytes_total counter
+byteps_server_sent_bytes_total{server="0",host="b",byteps_job="j"} 3000
+# HELP byteps_server_cpu_seconds_total Processor time of the server's process.
+# TYPE byteps_server_cpu_seconds_total counter
+byteps_server_cpu_seconds_total{server="0",host="b",byteps_job="j"} 1.5
 # HELP byteps_silent_seconds Since the member was heard last.
 # TYPE byteps_silent_seconds gauge
 byteps_silent_seconds{role="worker",index="0",byteps_job="j"} 0.000
 byteps_silent_seconds{role="worker",index="1",byteps_job="j"} 0.000
 byteps_silent_seconds{role="worker",index="2",byteps_job="j"} 3.400
 byteps_silent_seconds{role="server",index="0",byteps_job="j"} 2.000
-)");
-}
+)";
+
+TEST(StatusPageTest, TheWholeMetrics) { EXPECT_EQ(MetricsOf(Everything()), kEveryMetric); }
 
 TEST(StatusPageTest, WhoIsLateByLittleIsNotNamed) {
   StatusPage page = Example();

@@ -31,7 +31,7 @@ ServerProcess::ServerProcess(transport::Transport& transport, const ServerProces
       loop_(transport.MakeLoop()),
       control_(*loop_, options.control, log,
                {[this] { OnReady(); }, [this](const wire::Message& message) { OnMessage(message); },
-                [this](const Status& why) { End(why); }}),
+                [this](const Status& why) { End(why); }, [this] { return Tell(); }}),
       handshakes_(
           *loop_, options.control.identity, UnprovenMax(),
           [this](const wire::Hello& hello, HandshakeAcceptor::Answer answer) {
@@ -97,6 +97,22 @@ void ServerProcess::OnShardFailed(const Status& why) {
 void ServerProcess::End(const Status& why) {
   if (!outcome_.has_value()) outcome_ = why;
   loop_->Stop();
+}
+
+// Returns what this server tells of itself.
+wire::Alive ServerProcess::Tell() const {
+  wire::ServerAccount account;
+  for (const auto& shard : shards_) {
+    account.received += shard->received_bytes();
+    account.sent += shard->sent_bytes();
+  }
+  if (options_.cpu_time != nullptr) {
+    account.cpu_us = static_cast<uint64_t>(
+        std::chrono::duration_cast<microseconds>(options_.cpu_time()).count());
+  }
+  wire::Alive alive;
+  alive.server = account;
+  return alive;
 }
 
 // Joins at the first connection. At a later one the coordinator lost the connection or its memory,

@@ -48,6 +48,8 @@ struct ServerProcessOptions {
   // The codecs that the shards can decode and encode. They outlive the process; all shards use them
   // at once.
   const protocol::Codecs* codecs = &protocol::Codecs::None();
+  // Returns the processor time that the process has used so far; null: the server does not tell it.
+  std::function<Duration()> cpu_time;
   // Null: the server records no timeline. Outlives the process.
   ServerTimeline* timeline = nullptr;
 };
@@ -82,6 +84,7 @@ class ServerProcess {
 
  private:
   void OnReady();
+  wire::Alive Tell() const;
   void MakeShards(uint32_t count);
   uint32_t ShardCount();
   Status Announce(wire::Join& join);

@@ -28,6 +28,7 @@ struct ShardThread::Link final : transport::FrameReceiver {
     if (!ReceivesData()) return others.Begin(incoming, bytes, payload_bytes);
     Result<wire::DataHeader> header = wire::DecodeDataHeader(incoming, bytes, payload_bytes);
     if (!header.ok()) return header.status();
+    Add(payload_bytes, thread.received_bytes_);
     return thread.shard_.OnDataHeader(slot, incoming, header.value(), payload_bytes,
                                       thread.loop_->EventTime());
   }

@@ -4,6 +4,8 @@
 // Start, Stop and the Post methods may be called from any thread.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -40,6 +42,9 @@ class ShardThread final : public protocol::ShardDriver {
 
   void Start();
   transport::Loop& loop() { return *loop_; }
+  // The bytes of contributions that came in, and of answers that went out, so far.
+  uint64_t received_bytes() const { return received_bytes_.load(std::memory_order_relaxed); }
+  uint64_t sent_bytes() const { return sent_bytes_.load(std::memory_order_relaxed); }
 
   // Views must come in order. `self`: the number of this shard.
   void PostView(const wire::View& view, ShardId self);
@@ -56,12 +61,19 @@ class ShardThread final : public protocol::ShardDriver {
  private:
   struct Link;
 
-  void SendData(Slot to, wire::DataFrame frame) override { SendOut(to, FrameOf(std::move(frame))); }
+  void SendData(Slot to, wire::DataFrame frame) override {
+    Add(frame.payload.size(), sent_bytes_);
+    SendOut(to, FrameOf(std::move(frame)));
+  }
   void Send(Slot to, const wire::Frame& frame) override {
     SendOut(to, FrameOf(loop_->Buffers(), frame));
   }
   void SendOut(Slot to, transport::OutFrame frame);
   void OnClosed(Link& link, const Status& why);
+  // The shard's thread alone changes the counter, and others read it.
+  static void Add(size_t bytes, std::atomic<uint64_t>& counter) {
+    counter.store(counter.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
+  }
 
   Log& log_;
   OnBroken on_broken_;
@@ -74,6 +86,8 @@ class ShardThread final : public protocol::ShardDriver {
   protocol::WorkerLinks bound_;  // the connections in `links_`
   Ticker ticker_;
   size_t payload_bytes_max_;
+  std::atomic<uint64_t> received_bytes_ = 0;
+  std::atomic<uint64_t> sent_bytes_ = 0;
   std::thread thread_;
 };
 

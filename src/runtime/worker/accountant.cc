@@ -13,6 +13,10 @@ uint32_t Milliseconds(Duration duration) {
   return static_cast<uint32_t>(std::clamp<int64_t>(count, 0, UINT32_MAX));
 }
 
+uint64_t Microseconds(Duration duration) {
+  return static_cast<uint64_t>(std::chrono::duration_cast<microseconds>(duration).count());
+}
+
 // Sets the age of an operation, and the time that its limit leaves. Nobody knows when a join ends,
 // so a join has no such time until it has passed its limit.
 void SetAge(const OpenOperations::Age& age, bool joins, wire::UseState& state) {
@@ -42,7 +46,7 @@ void Accountant::Hear(const wire::Alive& alive) {
   notes_ = alive.notes;
 }
 
-wire::Alive Accountant::Tell() {
+wire::Alive Accountant::Tell(Duration waited) {
   wire::Account account;
   const OpenOperations::Tally tally = operations_.TakeTally();
   account.ended = tally.ended;
@@ -50,6 +54,7 @@ wire::Alive Accountant::Tell() {
   account.bytes = tally.bytes;
   account.open = tally.open;
   account.idle_ms = Milliseconds(tally.idle);
+  account.waited_us = Microseconds(waited);
   account.took = tally.took;
   const auto old = operations_.Oldest(kOldAfter, wire::kUsesInAccountMax);
   if (!old.empty()) {

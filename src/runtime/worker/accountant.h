@@ -25,7 +25,8 @@ class Accountant {
 
   // Takes the questions and the notes of the coordinator.
   void Hear(const wire::Alive& alive);
-  wire::Alive Tell();
+  // `waited`: the time in which users have waited for operations.
+  wire::Alive Tell(Duration waited);
 
   // Returns the operations among `late` that must end in an error, and why. `rank`: the own rank. A
   // join must end only when none of the ranks that it waits for has ended an operation during its

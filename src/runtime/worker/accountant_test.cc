@@ -52,7 +52,7 @@ class AccountantTest : public testing::Test {
     tensor.task.reset();
     operations.Complete(id, std::move(outcome));
   }
-  wire::Account Told() { return *accountant.Tell().account; }
+  wire::Account Told() { return *accountant.Tell(milliseconds(7)).account; }
 
   FakeLoop loop;
   protocol::Names names;

@@ -18,6 +18,7 @@
 #include "src/runtime/worker/lane_group.h"
 #include "src/runtime/worker/standing.h"
 #include "src/runtime/worker/tensor_memory.h"
+#include "src/runtime/worker/wait_meter.h"
 #include "src/runtime/worker/worker_lanes.h"
 #include "src/transport/transport.h"
 
@@ -98,6 +99,8 @@ struct StartedEngine {
   Standing standing;
   // Shared with the session, which may end before its tensors do.
   std::shared_ptr<TensorMemory> memory = MakePlainMemory();
+  // Gets the waits of the session's users; the engine tells the job of them.
+  std::shared_ptr<WaitMeter> waits = std::make_shared<WaitMeter>();
 };
 
 // Joins the job. Blocks until all members have come and all shards are connected. If this returns

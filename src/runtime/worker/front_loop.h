@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "src/runtime/worker/accountant.h"
 #include "src/runtime/worker/engine.h"
 #include "src/runtime/worker/open_operations.h"
+#include "src/runtime/worker/wait_meter.h"
 #include "src/transport/transport.h"
 
 namespace byteps::runtime {
@@ -66,7 +68,7 @@ class FrontLoop final : private protocol::FrontDriver {
   // Hands what the front and the accounts need of a message to them.
   void OnControl(const wire::Message& message);
   // Returns what this worker tells of itself.
-  wire::Alive Tell() { return accountant_.Tell(); }
+  wire::Alive Tell() { return accountant_.Tell(waits_->Waited(loop_.Now())); }
   // Gives all that was submitted to the front.
   void Take();
   // The worker leaves: errors become kShutdown from now on, because what its own leaving did to an
@@ -80,6 +82,7 @@ class FrontLoop final : private protocol::FrontDriver {
   void EndAll(const Status& why) noexcept { operations_.EndAll(why); }
 
   protocol::Front& front() { return front_; }
+  const std::shared_ptr<WaitMeter>& waits() const { return waits_; }
   // The end of operations that a worker's own leaving ends.
   const Status& shut_down() const { return shut_down_; }
 
@@ -98,6 +101,7 @@ class FrontLoop final : private protocol::FrontDriver {
   const Events events_;
   const Status shut_down_;  // made before there may be no memory for it
   OpenOperations operations_;
+  const std::shared_ptr<WaitMeter> waits_ = std::make_shared<WaitMeter>();
 
   // Owned by the loop's thread.
   protocol::KernelArithmetic arithmetic_;

@@ -367,6 +367,7 @@ Result<StartedEngine> StartWorkerEngine(std::shared_ptr<transport::Transport> tr
     Result<Standing> standing = engine->Start();
     if (!standing.ok()) return standing.status();
     StartedEngine started;
+    started.waits = engine->waits();
     started.engine = std::move(engine);
     started.standing = standing.value();
     return started;

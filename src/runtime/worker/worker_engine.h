@@ -54,6 +54,7 @@ class WorkerEngine final : public Engine {
   plan::SumReport Sums() override { return milestones_.Sums(); }
   void GiveUp(const std::string& why) override;
   bool Leave() override;
+  const std::shared_ptr<WaitMeter>& waits() const { return front_loop_.waits(); }
 
  private:
   enum class Phase : uint8_t { kStarting, kReady, kOver };

@@ -263,6 +263,8 @@ def test_the_status_port_names_the_straggler(environment, tmp_path, servers) -> 
     assert worker["late"]["tensor"] == "byteps.gradient"
     assert worker["process"] > 1
     assert worker["host"] == os.uname().nodename
+    first = next(one for one in seen["members"] if one["role"] == "worker" and one["index"] == 0)
+    assert first["waited_us"] > 0, "it waits for rank 1"
     text = page(port)
     assert text.startswith(f"BytePS {__version__}, job ")
     assert re.search(r"late: rank 1 by \d+ ms on average", text), text
@@ -270,6 +272,11 @@ def test_the_status_port_names_the_straggler(environment, tmp_path, servers) -> 
     metrics = page(port, "/metrics")
     assert re.search(r'byteps_members\{role="worker",state="in",byteps_job=".+"\} 3', metrics)
     assert f'byteps_build_info{{version="{__version__}",' in metrics
+    assert re.search(r'byteps_waited_seconds_total\{rank="0",.*\} [0-9.e-]*[1-9]', metrics)
+    for what in ("received_bytes", "sent_bytes", "cpu_seconds"):
+        told = re.findall(rf"^byteps_server_{what}_total\{{.*\}} (.*)$", metrics, re.M)
+        assert len(told) == servers, metrics
+        assert all(float(value) > 0 for value in told), metrics
     for line in metrics.splitlines():
         assert re.fullmatch(r'# .*|[a-z_]+(\{([a-z_]+="[^"]*",?)+\})? [0-9.e+-]+', line), line
     head = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", method="HEAD")

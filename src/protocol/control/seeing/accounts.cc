@@ -36,6 +36,21 @@ std::string HaveNotBegun(const std::vector<uint32_t>& ranks) {
   return RanksText(ranks) + (ranks.size() == 1 ? " has" : " have") + " not begun";
 }
 
+// Takes means that forget within seconds, whatever the time between two accounts is.
+class Means {
+ public:
+  explicit Means(Duration passed) : passed_s_(std::max(ToSeconds(passed), 1e-3)) {}
+  // Returns the mean of what grows in a second; the counter had these values.
+  double Of(double rate, uint64_t last, uint64_t latest) const {
+    constexpr double kForgetsAfter_s = 2;
+    const double fresh = latest < last ? 0 : static_cast<double>(latest - last) / passed_s_;
+    return rate + std::min(1.0, passed_s_ / kForgetsAfter_s) * (fresh - rate);
+  }
+
+ private:
+  const double passed_s_;
+};
+
 bool IsOpen(wire::UseStage stage) {
   return stage == wire::UseStage::kDeclares || stage == wire::UseStage::kPrepares ||
          stage == wire::UseStage::kExchanges;
@@ -69,7 +84,7 @@ void Accounts::Take(uint32_t rank, uint64_t incarnation, const wire::Account& ac
   if (account.uses.size() > 2 * wire::kUsesInAccountMax) return;  // no worker sends that
   Teller& teller = tellers_[rank];
   const Teller before = teller;
-  teller = {incarnation, account, now, 0, 0, now};
+  teller = {incarnation, account, now, 0, 0, 0, now};
   if (before.incarnation != incarnation) {
     lateness_.Forget(rank);
   } else {
@@ -84,20 +99,30 @@ void Accounts::Take(uint32_t rank, uint64_t incarnation, const wire::Account& ac
   LookForWaits();
 }
 
-// Takes a mean that forgets within seconds, whatever the time between two accounts is.
 void Accounts::Rate(const Teller& before, Teller& now) {
-  constexpr double kForgetsAfter_s = 2;
-  const double passed_s = std::max(ToSeconds(now.at - before.at), 1e-3);
-  const double weight = std::min(1.0, passed_s / kForgetsAfter_s);
-  auto mean = [&](double rate, uint64_t last, uint64_t latest) {
-    const double fresh = latest < last ? 0 : static_cast<double>(latest - last) / passed_s;
-    return rate + weight * (fresh - rate);
-  };
-  now.operations_per_s = mean(before.operations_per_s, before.account.ended, now.account.ended);
-  now.bytes_per_s = mean(before.bytes_per_s, before.account.bytes, now.account.bytes);
+  const Means means(now.at - before.at);
+  const wire::Account &last = before.account, &latest = now.account;
+  now.operations_per_s = means.Of(before.operations_per_s, last.ended, latest.ended);
+  now.bytes_per_s = means.Of(before.bytes_per_s, last.bytes, latest.bytes);
+  const double waited_us = means.Of(before.waited_share * 1e6, last.waited_us, latest.waited_us);
+  now.waited_share = std::min(1.0, waited_us / 1e6);
+}
+
+void Accounts::TakeServer(uint64_t incarnation, const wire::ServerAccount& account, Time now) {
+  auto [found, is_new] = servers_.try_emplace(incarnation, ServerTeller{account, now, 0, 0, 0});
+  if (is_new) return;
+  ServerTeller& teller = found->second;
+  const Means means(now - teller.at);
+  const wire::ServerAccount& last = teller.account;
+  teller.received_per_s = means.Of(teller.received_per_s, last.received, account.received);
+  teller.sent_per_s = means.Of(teller.sent_per_s, last.sent, account.sent);
+  teller.cpu_share = means.Of(teller.cpu_share * 1e6, last.cpu_us, account.cpu_us) / 1e6;
+  teller.account = account;
+  teller.at = now;
 }
 
 void Accounts::ForgetIf(const std::function<bool(uint64_t)>& gone) {
+  std::erase_if(servers_, [&](const auto& entry) { return gone(entry.first); });
   const size_t before = tellers_.size();
   std::erase_if(tellers_, [&](const auto& entry) {
     const bool is_gone = gone(entry.second.incarnation);

@@ -1,5 +1,5 @@
 // The latest account of each worker (wire::Account), and the conclusions from all of them together:
-// which operations do not end, and which ranks have not come to them.
+// which operations do not end, and which ranks have not come to them. The same of servers.
 //
 // A worker tells of operations that have been open for a second. The coordinator then asks the
 // others how far they are with the same uses. All this is for people, except one thing: a rank that
@@ -31,7 +31,15 @@ class Accounts {
     Time at{};
     double operations_per_s = 0;  // over the last seconds
     double bytes_per_s = 0;
-    Time ended_at{};  // when the coordinator first heard that so many operations have ended
+    double waited_share = 0;  // of the time, 0 to 1
+    Time ended_at{};          // when the coordinator first heard that so many operations have ended
+  };
+  struct ServerTeller {
+    wire::ServerAccount account;
+    Time at{};
+    double received_per_s = 0;  // bytes, over the last seconds, like the next two
+    double sent_per_s = 0;
+    double cpu_share = 0;  // of one core
   };
   // A use that a rank has had open for a while, and how far each rank is with it. Ranks ascend.
   struct Wait {
@@ -49,6 +57,7 @@ class Accounts {
   explicit Accounts(Duration stall_after) : stall_after_(stall_after) {}
 
   void Take(uint32_t rank, uint64_t incarnation, const wire::Account& account, Time now);
+  void TakeServer(uint64_t incarnation, const wire::ServerAccount& account, Time now);
   // Begins a generation: uses are counted from 1 again.
   void BeginGeneration() { lateness_.BeginGeneration(); }
   // Forgets the members for which `gone` is true.
@@ -56,7 +65,8 @@ class Accounts {
 
   // The uses of which workers are to be asked.
   const std::vector<wire::NamedUse>& asked() const { return asked_; }
-  const std::map<uint32_t, Teller>& tellers() const { return tellers_; }  // by rank
+  const std::map<uint32_t, Teller>& tellers() const { return tellers_; }        // by rank
+  const std::map<uint64_t, ServerTeller>& servers() const { return servers_; }  // by incarnation
   const Lateness& lateness() const { return lateness_; }
   // Returns the waits, the longest first.
   std::vector<Wait> Waits(Time now) const;
@@ -82,6 +92,7 @@ class Accounts {
 
   const Duration stall_after_;
   std::map<uint32_t, Teller> tellers_;
+  std::map<uint64_t, ServerTeller> servers_;
   std::map<uint32_t, std::vector<uint32_t>> process_sets_;
   std::vector<wire::NamedUse> asked_;
   std::optional<Time> waiting_since_;  // since when the oldest open use has been open

@@ -223,5 +223,37 @@ TEST_F(AccountsTest, ItCanBeSwitchedOff) {
   EXPECT_FALSE(quiet.NextDue().has_value());
 }
 
+TEST_F(AccountsTest, TheShareOfWaitingIsAMeanOfTheLastSeconds) {
+  wire::Account account;
+  auto tell = [&](Duration passed, Duration waited) {
+    now += passed;
+    account.waited_us += static_cast<uint64_t>(waited / microseconds(1));
+    accounts.Take(0, 100, account, now);
+    return accounts.tellers().at(0).waited_share;
+  };
+  EXPECT_EQ(tell(seconds(0), seconds(3)), 0) << "when it waited is not known";
+  EXPECT_DOUBLE_EQ(tell(seconds(2), milliseconds(500)), 0.25);
+  EXPECT_DOUBLE_EQ(tell(seconds(1), seconds(1)), 0.625);
+  EXPECT_DOUBLE_EQ(tell(seconds(2), seconds(3)), 1) << "it cannot have waited longer";
+  EXPECT_DOUBLE_EQ(tell(seconds(4), Duration::zero()), 0);
+}
+
+TEST_F(AccountsTest, AServerTellsItsBytesAndItsProcessorTime) {
+  EXPECT_TRUE(accounts.servers().empty());
+  accounts.TakeServer(200, {1000, 500, 7'000'000}, now);
+  EXPECT_EQ(accounts.servers().at(200).cpu_share, 0);
+  now += seconds(2);
+  accounts.TakeServer(200, {3000, 4500, 10'000'000}, now);
+  const Accounts::ServerTeller& told = accounts.servers().at(200);
+  EXPECT_DOUBLE_EQ(told.received_per_s, 1000);
+  EXPECT_DOUBLE_EQ(told.sent_per_s, 2000);
+  EXPECT_DOUBLE_EQ(told.cpu_share, 1.5);
+  EXPECT_EQ(told.account.received, 3000u);
+  accounts.TakeServer(201, {}, now);
+  accounts.ForgetIf([](uint64_t incarnation) { return incarnation == 200; });
+  EXPECT_EQ(accounts.servers().size(), 1u);
+  EXPECT_TRUE(accounts.servers().contains(201));
+}
+
 }  // namespace
 }  // namespace byteps::protocol

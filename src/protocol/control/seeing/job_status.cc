@@ -4,12 +4,14 @@
 #include <utility>
 
 namespace byteps::protocol {
+
 void AddAccount(const Accounts& accounts, MemberStatus& status) {
   auto teller = accounts.tellers().find(status.index);
   if (teller == accounts.tellers().end()) return;
   status.account = teller->second.account;
   status.operations_per_s = teller->second.operations_per_s;
   status.bytes_per_s = teller->second.bytes_per_s;
+  status.waited_share = teller->second.waited_share;
   auto late = accounts.lateness().by_rank().find(status.index);
   if (late != accounts.lateness().by_rank().end()) status.late = late->second;
 }
@@ -30,7 +32,10 @@ std::vector<MemberStatus> MembersStatus(const wire::View& view, const Roster& ro
                                         Time now) {
   std::vector<MemberStatus> members;
   auto add = [&](Role role, uint32_t index, uint64_t incarnation, uint32_t process, bool left) {
-    MemberStatus status{role, index, MemberState::kIn, process, {}, {}, {}, {}, 0, 0, {}};
+    MemberStatus status;
+    status.role = role;
+    status.index = index;
+    status.process = process;
     const Member* member = roster.Find(incarnation);
     if (member != nullptr) status.node = member->join.node;
     if (std::optional<Time> heard = suspicions.HeardAt(incarnation)) status.silent = now - *heard;
@@ -51,22 +56,20 @@ std::vector<MemberStatus> MembersStatus(const wire::View& view, const Roster& ro
     if (!one.alive) continue;
     add(Role::kServer, one.index, one.incarnation, one.process, false);
     members.back().address = one.address;
+    auto server = accounts.servers().find(one.incarnation);
+    if (server != accounts.servers().end()) members.back().server = server->second;
   }
   for (const auto& [id, member] : roster.all()) {
     if (member.presence != Presence::kWaiting) continue;
     const wire::Join& join = member.join;
     const uint32_t wished = join.rank < 0 ? kNoSlot : static_cast<uint32_t>(join.rank);
-    members.push_back({member.role(),
-                       member.index == kNoSlot ? wished : member.index,
-                       MemberState::kWaits,
-                       join.process,
-                       join.node,
-                       join.address,
-                       {},
-                       {},
-                       0,
-                       0,
-                       {}});
+    MemberStatus& status = members.emplace_back();
+    status.role = member.role();
+    status.index = member.index == kNoSlot ? wished : member.index;
+    status.state = MemberState::kWaits;
+    status.process = join.process;
+    status.node = join.node;
+    status.address = join.address;
   }
   std::stable_sort(members.begin(), members.end(), [](const auto& a, const auto& b) {
     return std::pair(a.role, a.index) < std::pair(b.role, b.index);

@@ -36,11 +36,14 @@ struct MemberStatus {
   std::string node;     // the host's name; empty: not known
   std::string address;  // the address of a server
   Duration silent{};    // since it was heard last
-  // The next four are set only for workers in the view that have given an account.
+  // The next five are set only for workers in the view that have given an account.
   std::optional<wire::Account> account;
   double operations_per_s = 0;
   double bytes_per_s = 0;
+  double waited_share = 0;
   std::optional<Lateness::Late> late;
+  // Set for servers in the view that have given an account.
+  std::optional<Accounts::ServerTeller> server;
 };
 
 struct JobStatus {

@@ -77,5 +77,15 @@ TEST_F(JobStatusTest, AWorkerHasItsAccountAndItsLateness) {
   EXPECT_EQ(TensorsIn(status), std::vector<TensorId>{7});
 }
 
+TEST_F(JobStatusTest, AServerHasItsAccount) {
+  EXPECT_FALSE(Look()[2].server.has_value());
+  accounts.TakeServer(200, {10, 20, 30}, now);
+  accounts.TakeServer(201, {1, 2, 3}, now);
+  const std::vector<MemberStatus> members = Look();
+  ASSERT_TRUE(members[2].server.has_value());
+  EXPECT_EQ(members[2].server->account, (wire::ServerAccount{10, 20, 30}));
+  EXPECT_FALSE(members[0].server.has_value());
+}
+
 }  // namespace
 }  // namespace byteps::protocol

@@ -3,7 +3,8 @@ archive of the servers, in folders outside of the checkout.
 
 Usage: wheel_package_test.py WHEEL ARCHIVE CMAKE CXX
 
-With find_package both examples, with pkg-config and with the flags of `bps config` the C++ one.
+With find_package both examples, with pkg-config and with the flags of `bps config` the C++ one, and
+the program of docs/cpp.md by its own command.
 Each must run alone as rank 0 of 1, and two as a job of `bps run`.
 """
 
@@ -19,6 +20,7 @@ from pathlib import Path
 from installed_package_test import GREETING, expect, run
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+PAGE = EXAMPLES.parent / "docs/cpp.md"
 
 
 def build_with_cmake(cmake: str, package: str, folder: Path, cxx: str) -> Path:
@@ -42,6 +44,18 @@ def pkg_config(package: str) -> str:
     return run("pkg-config", "--cflags", "--libs", "byteps", PKG_CONFIG_PATH=package)
 
 
+def check_page(bps: Path, cxx: str, folder: Path) -> None:
+    """Build the program of the page, and run it as a job."""
+    _, program, rest = PAGE.read_text().split("```", 2)
+    (folder / "fit.cc").write_text(program.removeprefix("cpp\n"))
+    command = next(line for line in rest.splitlines() if line.startswith("g++ "))
+    flags = run(bps, "config", "--includes", "--libs").strip()
+    words = command.replace("$(bps config --includes --libs)", flags).split()
+    files = {"fit.cc": str(folder / "fit.cc"), "fit": str(folder / "fit")}
+    run(cxx, *(files.get(word, word) for word in words[1:]))
+    expect("rank 1 of 2: last weight 7.000", run(bps, "run", "-np", "2", folder / "fit"))
+
+
 def copy_examples(folder: Path) -> Path:
     shutil.copytree(EXAMPLES, folder / "examples")
     return folder
@@ -57,6 +71,7 @@ def check_wheel(wheel: str, cmake: str, cxx: str, folder: Path) -> None:
     )
     build_with_flags("by_flags", run(bps, "config", "--includes", "--libs"), folder, cxx)
     expect("rank 1 of 2: sum 3", run(bps, "run", "-np", "2", build / "push_pull"))
+    check_page(bps, cxx, folder)
 
 
 def check_archive(archive: str, cmake: str, cxx: str, folder: Path) -> None:

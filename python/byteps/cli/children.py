@@ -204,6 +204,8 @@ def why_not_started(spec: ProcessSpec, error: OSError) -> str:
     first, *more = program.split()[:2] or [""]
     if program.endswith(".py") and Path(program).is_file():
         text += f"; this is a Python program; start it with: python {program}"
+    elif "/" not in program and Path(program).is_file() and os.access(program, os.X_OK):
+        text += f"; a program of this folder is started with: ./{program}"
     elif more and shutil.which(first) is not None:
         text += f"; the quotes make one word of it; write it without them: {program}"
     return text

@@ -11,6 +11,9 @@ _RANK = re.compile(rb"^(?:\[rank\d+\]: )+")
 _EXCEPTION = re.compile(
     rb"^(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit|Quit|Warning)\b(?:: |:?$)"
 )
+# What an exception of C++ says that nobody has caught.
+_WHAT = re.compile(rb"^  what\(\):  (.+)")
+_HEARD_IN_CXX = re.compile(rb"^worker \d+ [^:]*was lost: ")
 _OWN = b"byteps.common.errors."
 # Errors of the job itself that a worker has heard of, also through torch's C++. The others it has
 # made. A worker that has waited for others in vain has heard of them, and one that cannot reach the
@@ -50,6 +53,8 @@ class LastError:
         line = _RANK.sub(b"", line)
         if _EXCEPTION.match(line):
             self._line, self._inside = line, b""
+        elif what := _WHAT.match(line):
+            self._line, self._inside = what[1], b""
         elif self._line and (inside := _INSIDE.search(line)):
             self._inside = inside[0]
 
@@ -66,7 +71,8 @@ class LastError:
     def is_heard(self) -> bool:
         """Whether it tells of the end of another process."""
         inside = self._inside or self._line
-        return bool(_HEARD.match(self._line) or _HEARD_INSIDE.search(inside))
+        heard = _HEARD.match(self._line) or _HEARD_IN_CXX.match(self._line)
+        return bool(heard or _HEARD_INSIDE.search(inside))
 
 
 class ErrorLines:

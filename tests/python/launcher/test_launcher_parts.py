@@ -249,6 +249,16 @@ def test_a_long_error_is_cut() -> None:
     assert error.text.endswith("x...")
 
 
+def test_an_exception_of_cxx_that_nobody_catches_is_the_reason() -> None:
+    error = LastError()
+    error.note(b"terminate called after throwing an instance of 'byteps::Error'")
+    error.note(b"  what():  ranks disagree about tensor 'w': rank 0 has float32[2]")
+    assert error.text == "ranks disagree about tensor 'w': rank 0 has float32[2]"
+    assert not error.is_heard
+    error.note(b"  what():  worker 1 (process 7 on a) was lost: killed by SIGKILL")
+    assert error.is_heard
+
+
 def test_an_error_inside_a_program_of_a_framework_is_its_reason() -> None:
     error = LastError()
     error.note(b"byteps error 2: of nothing yet")

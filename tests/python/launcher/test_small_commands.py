@@ -36,6 +36,17 @@ def test_a_timeline_that_cannot_be_read_is_named_and_left_out(tmp_path, capsys) 
     assert "no file could be read" in capsys.readouterr().err
 
 
+def test_a_program_of_this_folder_needs_its_path(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fit").touch(mode=0o755)
+    (tmp_path / "data").mkdir()
+    error = FileNotFoundError(2, "No such file or directory")
+    said = why_not_started(ProcessSpec("worker 0", ["fit"], {}), error)
+    assert said.endswith("; a program of this folder is started with: ./fit")
+    said = why_not_started(ProcessSpec("worker 0", ["data"], {}), error)
+    assert said.endswith("No such file or directory")
+
+
 @pytest.mark.parametrize(
     ("program", "text"),
     [

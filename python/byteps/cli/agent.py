@@ -140,6 +140,7 @@ def _run() -> int:
             task["restart"],
             # The scheduler counts the workers of all hosts. A host without any is lost.
             min_workers=min(1, task["min_np"]),
+            is_part=True,
             servers_elsewhere=int(task["environment"]["DMLC_NUM_SERVER"]) - len(servers),
         ),
         files=OutputFiles(task["output_dir"]) if task["output_dir"] is not None else None,

@@ -31,7 +31,7 @@ _LOSS_ENDS_JOB = re.compile(rb"^(?:\[[^]]* [EF] \w[^]]*\] the job is over|bps-\w
 _INSIDE = re.compile(rb"byteps error \d+: .*")
 _HEARD_INSIDE = re.compile(rb"byteps error (?:4|5|7|10): ")  # the codes of these four
 # The last thing that an agent says before it ends its part of the job.
-_END = re.compile(rb"^\[bps on [^\]]*\] (.*?)(?:; none left)?; ending the job$")
+_END = re.compile(rb"^\[bps on [^\]]*\] (.*?)(?:; ending the job|; none left on this host)$")
 _END_OF_ANOTHER = re.compile(
     rb"\((?:(?:PeerLost|Evicted|Unavailable|Shutdown)Error\b(?!: cannot reach the scheduler)"
     rb"|DeadlineError: the job did not start: )"

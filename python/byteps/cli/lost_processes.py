@@ -26,12 +26,14 @@ class LossPolicy:
 
     `restarts`: how often servers and the scheduler are started again, all together.
     `min_workers`: as many workers must live or have ended in order; 0: all of them.
-    `servers_elsewhere`: servers of the job that another launcher runs.
+    `servers_elsewhere`: servers of the job that another launcher runs. `is_part`: it runs workers,
+    too, and decides whether the job goes on without those of this host.
     """
 
     restarts: int = 0
     min_workers: int = 0
     servers_elsewhere: int = 0
+    is_part: bool = False
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,8 @@ class LossJudge:
             return Reaction(Action.END, "ending the job")
         if loss.others >= needed:
             return Reaction(Action.GO_ON, f"going on with {_counted(loss.others, 'worker')}")
+        if self._policy.is_part and not loss.others:
+            return Reaction(Action.END, "none left on this host")
         left = f"{_counted(loss.others, 'worker')} left, --min-np is {needed}"
         return Reaction(Action.END, f"{left if loss.others else 'none left'}; ending the job")
 

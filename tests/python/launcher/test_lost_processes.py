@@ -101,6 +101,9 @@ def test_workers_may_die_down_to_a_number(others, action) -> None:
         0: "none left; ending the job",
     }
     assert reaction.text == words[others]
+    part = LossJudge(LossPolicy(min_workers=1, is_part=True)).judge(loss("worker 3", others=others))
+    assert part.action.value == ("go on" if others else "end")
+    assert part.text.endswith(("workers", "worker") if others else "none left on this host")
 
 
 def test_who_ended_on_purpose_is_not_started_again() -> None:

@@ -50,7 +50,7 @@ def test_bps_stack_shows_where_a_worker_is(environment, tmp_path) -> None:
         code, out, err = stack(environment, str(worker))
         assert code == 0, err
         first, second, *rest = out.splitlines()
-        assert re.fullmatch(rf"worker [01] of 2, process {worker}", first)
+        assert re.fullmatch(rf"worker [01] of 2 of job \w+, process {worker}", first)
         assert second == "thread MainThread, the latest call last:"
         assert any("straggling.py" in line for line in rest), out
         assert "byteps-stack" not in out

@@ -54,7 +54,7 @@ def doctor(
         int, typer.Option(min=0, max=65535, help="Where hosts listen for each other; 0: anywhere.")
     ] = 0,
     shell: Annotated[
-        str, typer.Option("--rsh", metavar="COMMAND", help="Runs a command on a host.")
+        str, typer.Option("--rsh", "--ssh", metavar="COMMAND", help="Runs a command on a host.")
     ] = SSH,
     python: Annotated[
         str, typer.Option("--python", metavar="PATH", help="The Python of the hosts.")

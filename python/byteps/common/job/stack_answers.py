@@ -51,7 +51,8 @@ class StackAnswers:
 
     def begin(self, rank: int, size: int) -> None:
         """Answer from now on, if the address is free, as this worker."""
-        who = f"worker {rank} of {size}, process {os.getpid()}"
+        job = os.environ.get("BYTEPS_JOB_ID")
+        who = f"worker {rank} of {size}{f' of job {job}' if job else ''}, process {os.getpid()}"
         with contextlib.suppress(OSError, RuntimeError):
             listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:

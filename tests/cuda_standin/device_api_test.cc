@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
@@ -213,6 +214,55 @@ TEST_F(DeviceApi, ASetWithAnOpenOperationStays) {
   stand_in_let_go(stream.get());
   EXPECT_EQ(Wait(session.get(), handle), BYTEPS_OK) << error_.message;
   EXPECT_EQ(byteps_remove_process_set(session.get(), 3, &error_), BYTEPS_OK) << error_.message;
+}
+
+size_t OpenFiles() {
+  const auto files = std::filesystem::directory_iterator("/proc/self/fd");
+  return static_cast<size_t>(std::distance(begin(files), end(files)));
+}
+
+TEST_F(DeviceApi, AHundredSessionsLeaveNothing) {
+  const UserStream stream;
+  UserMemory memory(kFloats);
+  size_t files = 0;
+  for (int i = 0; i < 100; ++i) {
+    AloneWith session(LibraryPath());
+    memory.Write(stream.get(), Bytes(kFloats, 0));
+    ASSERT_EQ(Wait(session.get(), Start(session.get(), SumOf("w", memory, stream.get()))),
+              BYTEPS_OK)
+        << error_.message;
+    if (i == 0) files = OpenFiles();
+    EXPECT_LE(OpenFiles(), files);
+    const stand_in_counts held = stand_in_count();
+    EXPECT_EQ(held.contexts, 2) << "the user's and the session's";
+    EXPECT_LE(held.streams, 3) << "the user's, one down and one up";
+    EXPECT_LE(held.pinned_bytes, 4096u) << "one block";
+  }
+  const stand_in_counts left = stand_in_count();
+  EXPECT_EQ(left.contexts, 1);
+  EXPECT_EQ(left.streams, 1);
+  EXPECT_EQ(left.events, 0);
+  EXPECT_EQ(left.pinned_bytes, 0u);
+}
+
+// A session that is closed in the middle of copies, whose stream comes to its end later or never.
+TEST_F(DeviceApi, ASessionThatIsClosedMeanwhileLeavesNothing) {
+  const UserStream stream;
+  std::vector<UserMemory> memory;
+  for (int i = 0; i < 20; ++i) memory.emplace_back(kFloats);
+  for (int round = 0; round < 20; ++round) {
+    stand_in_delay(static_cast<uint64_t>(round), 300);
+    AloneWith session(LibraryPath());
+    for (size_t i = 0; i < memory.size(); ++i) {
+      memory[i].Write(stream.get(), Bytes(kFloats, 0));
+      Start(session.get(), SumOf(std::to_string(i).c_str(), memory[i], stream.get()));
+    }
+  }
+  const stand_in_counts left = stand_in_count();
+  EXPECT_EQ(left.contexts, 1);
+  EXPECT_EQ(left.streams, 1);
+  EXPECT_EQ(left.events, 0);
+  EXPECT_EQ(left.pinned_bytes, 0u);
 }
 
 // Two ranks with a server, and device memory on the first one only.

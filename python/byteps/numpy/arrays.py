@@ -17,7 +17,12 @@ import numpy as np
 from byteps.common.errors import InvalidArgumentError
 from byteps.common.operations.byte_rows import bytes_at
 from byteps.common.operations.call import Call, divisor, is_cut, start, sum_of
-from byteps.common.operations.groups import describe_tensors, places_by_kind, start_group
+from byteps.common.operations.groups import (
+    Buffer,
+    describe_tensors,
+    places_by_kind,
+    start_group,
+)
 from byteps.common.operations.part_frames import Part, heads, parts_of
 from byteps.common.operations.splits import check_has_rows, rows_of
 from byteps.common.session.flight import Flight
@@ -248,10 +253,10 @@ class _Pack:
         """Return the call of the operation."""
         return sum_of(call, self._dtype) if self._is_cut else call
 
-    def buffer(self) -> tuple[DataType, Sequence[int], int, int]:
+    def buffer(self) -> Buffer:
         """Return the buffer, which is combined in place."""
         place = _address(self._flat)
-        return data_type(self._flat), self._flat.shape, place, place
+        return Buffer(data_type(self._flat), self._flat.shape, place, place)
 
     def unpack(self, outputs: Sequence[Array], members: list[int]) -> None:
         """Copy the results, which have contributions of `members`, to where they belong."""
@@ -401,10 +406,10 @@ class _ScatterPack:
         """Return the call of the operation."""
         return call
 
-    def buffer(self) -> tuple[DataType, Sequence[int], int, int]:
+    def buffer(self) -> Buffer:
         """Return the buffer, of which each rank gets a row."""
         source = self._source
-        return data_type(source), source.shape, _address(source), _address(self._target)
+        return Buffer(data_type(source), source.shape, _address(source), _address(self._target))
 
     def parts(self) -> list[Array]:
         """Return this rank's rows of each array."""

@@ -19,17 +19,18 @@ from byteps.common.session.pending import Handle
 from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
 from byteps.torch.compile_guard import is_compiling
+from byteps.torch.devices import place_of
 from byteps.torch.memory import (
     as_bytes,
     check_one_device,
     data_type,
-    host_memory,
     new_memory,
+    reached_memory,
 )
 from byteps.torch.submit import apply
 from byteps.torch.summing import combined
 
-_NOTHING = torch.empty(0, dtype=torch.uint8)
+_NOTHING = new_memory((0,), torch.uint8)
 
 
 def allgather_async(
@@ -100,7 +101,7 @@ def start_gather(
     part."""
     dtype = data_type(tensor)
     rows = tensor.reshape(1) if tensor.dim() == 0 else tensor
-    memory = host_memory(rows)
+    memory = reached_memory(rows)
     device, shape = tensor.device, tuple(rows.shape)
 
     def finish(flight: Flight) -> object:
@@ -109,8 +110,8 @@ def start_gather(
             return then(joined, flight.rows_of_ranks(), flight.members())
         return joined.to(device)
 
-    source = memory.data_ptr()
-    return start(call, device.type, dtype, shape, source, finish=finish, keep_alive=memory)
+    source, on = memory.data_ptr(), place_of(memory)
+    return start(call, device.type, dtype, shape, source, 0, finish, memory, on)
 
 
 def received_rows(flight: Flight, like: torch.Tensor) -> torch.Tensor:
@@ -134,7 +135,7 @@ class _Allgather(torch.autograd.Function):
         ctx.call = replace(call.backward(handle), operation=back)
         ctx.shape = tensor.shape
         ctx.before = sum(counts[:place])
-        numbers = torch.tensor(counts)
+        numbers = torch.tensor(counts, device="cpu")
         ctx.mark_non_differentiable(numbers)
         return joined.to(tensor.device), numbers
 
@@ -235,8 +236,11 @@ def start_gather_parts(
     text = f"{len(rows)} tensors: {', '.join(texts)}"
     call = replace(call, detail=f"{call.detail}; {text}" if call.detail else text)
     head = bytearray(heads([t.shape[0] for t in rows]))
-    pieces = [torch.frombuffer(head, dtype=torch.uint8)] if head else []
-    sent = torch.cat([*pieces, *[as_bytes(host_memory(t)) for t in rows], _NOTHING])
+    pieces = [as_bytes(reached_memory(t)) for t in rows]
+    on = pieces[0].device if pieces else _NOTHING.device
+    if head:
+        pieces.insert(0, torch.frombuffer(head, dtype=torch.uint8).to(on))
+    sent = torch.cat([*pieces, _NOTHING.to(on)])
     place = call.process_set.rank()
 
     def finish(joined: torch.Tensor, counts: list[int], members: list[int]) -> object:

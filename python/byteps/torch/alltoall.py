@@ -17,7 +17,8 @@ from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
 from byteps.torch.allgather import received_rows, with_gaps
 from byteps.torch.compile_guard import is_compiling
-from byteps.torch.memory import data_type, host_memory, type_of_rows
+from byteps.torch.devices import place_of
+from byteps.torch.memory import data_type, reached_memory, type_of_rows
 from byteps.torch.submit import apply
 
 
@@ -87,7 +88,7 @@ def alltoall_call(
 def start_alltoall(call: Call, tensor: torch.Tensor) -> Handle[tuple[torch.Tensor, torch.Tensor]]:
     """Start an alltoall; the result is the rows, and the number of rows from each rank."""
     dtype = data_type(tensor)
-    memory = host_memory(tensor).detach()
+    memory = reached_memory(tensor).detach()
     device, shape, source = tensor.device, tensor.shape, memory.data_ptr()
 
     def finish(flight: Flight) -> tuple[torch.Tensor, torch.Tensor]:
@@ -95,7 +96,7 @@ def start_alltoall(call: Call, tensor: torch.Tensor) -> Handle[tuple[torch.Tenso
         counts = torch.tensor(flight.rows_of_ranks(), dtype=torch.int32)
         return rows.to(device), counts.to(device)
 
-    return start(call, device.type, dtype, shape, source, finish=finish, keep_alive=memory)
+    return start(call, device.type, dtype, shape, source, 0, finish, memory, place_of(memory))
 
 
 def alltoall_gradient(call: Call, incoming: torch.Tensor, sent: list[int]) -> torch.Tensor:

@@ -15,9 +15,10 @@ from byteps.common.session.flight import Flight
 from byteps.common.session.session import Session
 from byteps.torch.compile_guard import untraced
 from byteps.torch.compression import Compression, Compressor
+from byteps.torch.devices import place_of
 from byteps.torch.distributed.flight import FutureFlight, Teller
 from byteps.torch.gradients import put_back
-from byteps.torch.memory import data_type, host_memory
+from byteps.torch.memory import data_type, reached_memory
 
 
 class DDPHookState:
@@ -61,12 +62,13 @@ def ddp_comm_hook(state: DDPHookState | None, bucket: Any) -> Any:
         state = _state_of(session)
     buffer, compression = bucket.buffer(), state.options.compression
     compressed, context = compression.compress(buffer.detach())
-    wire = host_memory(compressed)
+    wire = reached_memory(compressed)
     # Buckets are cut anew after the first step; the later one comes, the sooner forward needs it.
     name, priority = f"DDPHook.{state.name}.{bucket.index()}", bucket.index()
     call = gradient_call(state.options, name, priority)
     device, dtype, place = buffer.device.type, data_type(wire), wire.data_ptr()
     request = request_of(session, call, device, dtype, tuple(wire.shape), place, place)
+    request.place = place_of(wire)
 
     def finish(_: Flight) -> torch.Tensor:
         put_back(compression.decompress(wire, context), buffer)

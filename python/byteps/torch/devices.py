@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 
 import torch
@@ -12,9 +13,22 @@ from byteps.common.devices import DevicePlace, find_devices
 
 _LOG = logging.getLogger("byteps")
 
-# For each type of device: the stream that the calling thread gives its work to, as a number.
-STREAMS: dict[str, Callable[[torch.device], int]] = {
-    "cuda": lambda device: int(torch.cuda.current_stream(device).cuda_stream),
+
+@dataclass(frozen=True)
+class DeviceType:
+    """What the session must know of a type of device."""
+
+    # The stream that the calling thread gives its work to, as a number.
+    stream: Callable[[torch.device], int]
+    # Waits for what the calling thread has given to the device.
+    synchronize: Callable[[torch.device], object]
+
+
+TYPES = {
+    "cuda": DeviceType(
+        lambda device: int(torch.cuda.current_stream(device).cuda_stream),
+        lambda device: torch.cuda.current_stream(device).synchronize(),
+    ),
 }
 
 
@@ -26,7 +40,7 @@ def is_reached(tensor: torch.Tensor) -> bool:
     if tensor.is_cpu:
         return False
     kind = tensor.device.type
-    if kind not in STREAMS:
+    if kind not in TYPES:
         return False
     why = find_devices().why_none
     if why:
@@ -42,7 +56,14 @@ def place_of(memory: torch.Tensor) -> DevicePlace | None:
     if memory.is_cpu:
         return None
     device = memory.device
-    return DevicePlace(device.index or 0, STREAMS[device.type](device))
+    return DevicePlace(device.index or 0, TYPES[device.type].stream(device))
+
+
+def synchronize(tensor: torch.Tensor) -> None:
+    """Wait for what the calling thread has given to the tensor's device, if that runs later."""
+    kind = TYPES.get(tensor.device.type)
+    if kind is not None:
+        kind.synchronize(tensor.device)
 
 
 @cache

@@ -10,22 +10,22 @@ import torch
 
 from byteps.common.operations.call import LINEAR, Call, is_cut, sum_of
 from byteps.common.operations.calls import reduce_call
-from byteps.common.operations.groups import places_by_kind, start_group
+from byteps.common.operations.groups import Buffer, places_by_kind, start_group
 from byteps.common.operations.reduction import ReduceOp, choose_op
 from byteps.common.session.flight import Flight
 from byteps.common.session.pending import Handle
 from byteps.common.session.process_sets import ProcessSet, global_process_set
-from byteps.common.types import DataType
 from byteps.torch.compression import Compression, Compressor
+from byteps.torch.devices import place_of
 from byteps.torch.memory import (
     check_one_device,
     check_scalable,
     check_writable,
     data_type,
     describe_tensors,
-    host_memory,
     is_plain,
     new_memory,
+    reached_memory,
     scaled,
 )
 from byteps.torch.minmax import gradient
@@ -174,8 +174,8 @@ class _Pack:
     def __init__(self, tensors: Tensors, call: Call) -> None:
         self._shapes = [tensor.shape for tensor in tensors]
         self._counts = [tensor.numel() for tensor in tensors]
-        parts = [host_memory(tensor).detach().reshape(-1) for tensor in tensors]
-        flat = torch.cat(parts) if parts else torch.empty(0)
+        parts = [reached_memory(tensor).detach().reshape(-1) for tensor in tensors]
+        flat = torch.cat(parts) if parts else new_memory((0,), torch.float32)
         self._dtype = data_type(flat)
         self._is_cut = is_cut(call, self._dtype)
         self._flat = flat.to(torch.int64) if self._is_cut else flat
@@ -187,10 +187,11 @@ class _Pack:
         """Return the call of the operation."""
         return sum_of(call, self._dtype) if self._is_cut else call
 
-    def buffer(self) -> tuple[DataType, Sequence[int], int, int]:
+    def buffer(self) -> Buffer:
         """Return the buffer, which is combined in place."""
-        place = self._flat.data_ptr()
-        return data_type(self._flat), (self._flat.numel(),), place, place
+        flat = self._flat
+        place = flat.data_ptr()
+        return Buffer(data_type(flat), (flat.numel(),), place, place, place_of(flat))
 
     def unpack(self, outputs: Sequence[torch.Tensor], members: list[int]) -> None:
         """Copy the results, which have contributions of `members`, to where they belong."""

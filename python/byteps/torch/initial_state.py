@@ -16,7 +16,7 @@ from byteps.common.session.pending import Handle
 from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
 from byteps.torch.broadcast import broadcast_async_
-from byteps.torch.memory import check_writable, data_type, describe_tensors
+from byteps.torch.memory import check_writable, data_type, describe_tensors, new_memory
 
 __all__ = ["broadcast_object", "broadcast_optimizer_state", "broadcast_parameters"]
 
@@ -171,7 +171,7 @@ def _take_out(tree: Any, tensors: list[torch.Tensor]) -> Any:
 def _put_in(tree: Any, tensors: list[torch.Tensor]) -> Any:
     """Return `tree` with a new tensor in every slot, each appended to `tensors`."""
     if isinstance(tree, _TensorSlot):
-        tensors.append(torch.empty(tree.shape, dtype=tree.dtype))
+        tensors.append(new_memory(tree.shape, tree.dtype))
         return tensors[-1]
     if isinstance(tree, dict):
         return {key: _put_in(value, tensors) for key, value in tree.items()}

@@ -1,4 +1,4 @@
-"""Tensors as contiguous host memory: what the session works on."""
+"""Tensors as contiguous memory that the session reaches: on their device, or in the host."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from byteps.common.errors import InvalidArgumentError
 from byteps.common.operations import groups
 from byteps.common.operations.splits import check_has_rows
 from byteps.common.types import DataType, Operation
-from byteps.torch.devices import is_reached
+from byteps.torch.devices import is_reached, synchronize
 
 _DATA_TYPES = {
     torch.float32: DataType.FLOAT32,
@@ -36,12 +36,13 @@ _AS_SIGNED = {getattr(torch, name): kind for name, kind in _SIGNED.items() if ha
 # From this size on a result asks for large pages, as arrays of numpy do.
 _LARGE_BYTES = 4 << 20
 _libc = ctypes.CDLL(None)
+_HOST = torch.device("cpu")  # named, because torch may have another device by default
 
 
 def new_memory(
-    shape: Sequence[int], dtype: torch.dtype, device: torch.device | None = None
+    shape: Sequence[int], dtype: torch.dtype, device: torch.device = _HOST
 ) -> torch.Tensor:
-    """Return a tensor for a result.
+    """Return a tensor for a result, in the host's memory unless another device is named.
 
     The memory of a large one is fresh each time. With pages of 4 KB the faults of its first use
     take longer than the exchange itself, so it asks the system for large pages.
@@ -144,13 +145,25 @@ def host_memory(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def own_copy(tensor: torch.Tensor) -> torch.Tensor:
-    """Return contiguous host memory with the tensor's values that is nobody else's."""
-    memory = host_memory(tensor.detach())
+    """Return contiguous memory that the session reaches, with the tensor's values; nobody else has
+    it."""
+    memory = reached_memory(tensor.detach())
     return memory.clone() if memory.data_ptr() == tensor.data_ptr() else memory
 
 
 def room_for(tensor: torch.Tensor) -> tuple[torch.Tensor, Callable[[], None]]:
-    """Return host memory for a result, and what brings it into `tensor` in the end."""
+    """Return memory that the session reaches, for a result, and what brings it into `tensor` in the
+    end."""
+    if not is_reached(tensor):
+        return host_room_for(tensor)
+    if is_in_order(tensor):
+        return tensor.detach(), _nothing
+    memory = new_memory(tensor.shape, tensor.dtype, tensor.device)
+    return memory, lambda: bring(memory, tensor)
+
+
+def host_room_for(tensor: torch.Tensor) -> tuple[torch.Tensor, Callable[[], None]]:
+    """Do `room_for` with memory of the host, where results lie whose sizes nobody knows before."""
     if is_plain(tensor):
         return tensor.detach(), _nothing
     memory = new_memory(tensor.shape, tensor.dtype)
@@ -165,8 +178,7 @@ def bring(memory: torch.Tensor, tensor: torch.Tensor) -> None:
     """Copy a result to where it belongs; complete when this returns, also on a device."""
     with torch.no_grad():
         tensor.detach().copy_(memory.view(tensor.shape))
-    if tensor.is_cuda:
-        torch.cuda.current_stream(tensor.device).synchronize()
+    synchronize(tensor)
 
 
 def as_bytes(memory: torch.Tensor) -> torch.Tensor:

@@ -139,7 +139,7 @@ class AveragingOptimizer(torch.optim.Optimizer):
 
     def _start_loss(self, loss: float) -> Handle[torch.Tensor]:
         """Start to combine the losses of the ranks as their gradients are."""
-        own = torch.tensor([loss], dtype=torch.float64)
+        own = torch.tensor([loss], dtype=torch.float64, device="cpu")
         self._exchange.follow_session()
         options, name = self._exchange.options, f"{self._exchange.names.owner}.loss"
         call = Call(operation_of(options.op), name, process_set=options.process_set)

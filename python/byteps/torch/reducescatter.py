@@ -10,23 +10,24 @@ import torch
 
 from byteps.common.operations.call import LINEAR, Call, divisor, start
 from byteps.common.operations.calls import scatter_call
-from byteps.common.operations.groups import places_by_kind, start_group
+from byteps.common.operations.groups import Buffer, places_by_kind, start_group
 from byteps.common.operations.reduction import Average, ReduceOp
 from byteps.common.operations.splits import rows_of
 from byteps.common.session.flight import Flight
 from byteps.common.session.pending import Handle
 from byteps.common.session.process_sets import ProcessSet, global_process_set
-from byteps.common.types import DataType, Operation
+from byteps.common.types import Operation
 from byteps.torch.allgather import gathered, with_gaps
 from byteps.torch.compile_guard import is_compiling
 from byteps.torch.compression import Compression, Compressor
+from byteps.torch.devices import place_of
 from byteps.torch.memory import (
     check_one_device,
     check_scalable,
     data_type,
     describe_tensors,
-    host_memory,
     new_memory,
+    reached_memory,
     scaled,
     type_of_rows,
 )
@@ -130,18 +131,19 @@ def start_scatter(call: Call, tensor: torch.Tensor) -> Handle[torch.Tensor]:
     """Start a reducescatter."""
     dtype = type_of_rows(tensor)
     check_scalable(tensor.dtype, (call.prescale, call.postscale))
-    source = host_memory(tensor).detach()
+    source = reached_memory(tensor).detach()
     if call.prescale != 1.0:
         source = scaled(source, call.prescale)
     rows = rows_of(call.process_set.rank(), call.process_set.size(), tensor.shape[0])
-    target = new_memory((rows, *tensor.shape[1:]), tensor.dtype)
+    target = new_memory((rows, *tensor.shape[1:]), tensor.dtype, source.device)
     device, places = tensor.device, (source.data_ptr(), target.data_ptr())
 
     def finish(_: Flight) -> torch.Tensor:
         result = target if call.postscale == 1.0 else scaled(target, call.postscale)
         return result.to(device)
 
-    return start(call, device.type, dtype, tensor.shape, *places, finish, (source, target))
+    keep, on = (source, target), place_of(source)
+    return start(call, device.type, dtype, tensor.shape, *places, finish, keep, on)
 
 
 def scatter_gradient(
@@ -244,28 +246,31 @@ class _ScatterPack:
         count, place = call.process_set.size(), call.process_set.rank()
         self._postscale = call.postscale
         shares = [
-            host_memory(tensor).detach().split(
+            reached_memory(tensor).detach().split(
                 [rows_of(rank, count, tensor.shape[0]) for rank in range(count)]
             )
             for tensor in tensors
         ]  # fmt: skip
         ranks = [
-            torch.cat([share[rank].reshape(-1) for share in shares]) if shares else torch.empty(0)
+            torch.cat([share[rank].reshape(-1) for share in shares])
+            if shares
+            else new_memory((0,), torch.float32)
             for rank in range(count)
         ]
         packed = torch.nn.utils.rnn.pad_sequence(ranks, batch_first=True)
         self._source = packed if call.prescale == 1.0 else scaled(packed, call.prescale)
-        self._target = new_memory(packed.shape[1:], packed.dtype)
+        self._target = new_memory(packed.shape[1:], packed.dtype, packed.device)
         self._shapes = [share[place].shape for share in shares]
 
     def call(self, call: Call) -> Call:
         """Return the call of the operation."""
         return call
 
-    def buffer(self) -> tuple[DataType, Sequence[int], int, int]:
+    def buffer(self) -> Buffer:
         """Return the buffer, of which each rank gets a row."""
         source, target = self._source, self._target
-        return data_type(source), source.shape, source.data_ptr(), target.data_ptr()
+        places = (source.data_ptr(), target.data_ptr())
+        return Buffer(data_type(source), source.shape, *places, place_of(source))
 
     def parts(self) -> list[torch.Tensor]:
         """Return this rank's rows of each tensor."""

@@ -33,7 +33,7 @@ def empty_shared(
         torch.mul(gradient, 0.5, out=tensor)
         bps.push_pull_inplace(tensor, name="gradient")
     """
-    one = torch.empty((), dtype=dtype)
+    one = torch.empty((), dtype=dtype, device="cpu")
     data_type(one)
     shape = _shape_of(size)
     memory = default.current().shared_memory(math.prod(shape) * one.element_size())
@@ -85,7 +85,7 @@ def share_gradients(parameters: Iterable[torch.Tensor]) -> None:
 def _tensor_at(buffer: Any, begin: int, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
     count = math.prod(shape)
     if count == 0:
-        return torch.empty(shape, dtype=dtype)
+        return torch.empty(shape, dtype=dtype, device="cpu")
     return torch.frombuffer(buffer, dtype=dtype, count=count, offset=begin).view(shape)
 
 

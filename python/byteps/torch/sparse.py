@@ -80,7 +80,7 @@ def _sum_by_row(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the indices that some rank has, in order, and the sums, rank after rank."""
     rows, places = torch.unique(torch.cat(indices), dim=0, return_inverse=True)
-    total = torch.zeros((len(rows), *values[0].shape[1:]), dtype=values[0].dtype)
+    total = values[0].new_zeros((len(rows), *values[0].shape[1:]))
     at = 0
     for part in values:  # no rank has a row twice, so the order of additions is that of the ranks
         total.index_add_(0, places[at : at + len(part)], part)

@@ -17,7 +17,6 @@ from byteps.torch.memory import (
     check_scalable,
     check_writable,
     data_type,
-    host_memory,
     is_in_order,
     is_plain,
     new_memory,
@@ -59,7 +58,7 @@ def exchange(call: Call, tensor: torch.Tensor, output: torch.Tensor | None) -> H
 def _exchange_cut(
     call: Call, dtype: DataType, tensor: torch.Tensor, output: torch.Tensor | None
 ) -> Handle[torch.Tensor]:
-    total = host_memory(tensor).detach().to(torch.int64, copy=True)
+    total = reached_memory(tensor).detach().to(torch.int64, copy=True)
     if call.prescale != 1.0:
         total = scaled(total, call.prescale)
     if output is None:
@@ -75,8 +74,8 @@ def _exchange_cut(
 
     place = total.data_ptr()
     kind, sums = DataType.INT64, sum_of(call, dtype)
-    keep = (tensor, total)
-    return start(sums, tensor.device.type, kind, tensor.shape, place, place, finish, keep)
+    keep, on = (tensor, total), place_of(total)
+    return start(sums, tensor.device.type, kind, tensor.shape, place, place, finish, keep, on)
 
 
 def cut_average(call: Call, total: torch.Tensor, members: Sequence[int]) -> torch.Tensor:

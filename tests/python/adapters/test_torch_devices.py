@@ -65,7 +65,8 @@ def test_the_stream_is_that_of_the_calling_thread(monkeypatch) -> None:
         is_cpu = False
         device = torch.device("cuda", 1)
 
-    monkeypatch.setitem(devices.STREAMS, "cuda", lambda device: 40 + device.index)
+    kind = devices.DeviceType(lambda device: 40 + device.index, lambda _: None)
+    monkeypatch.setitem(devices.TYPES, "cuda", kind)
     assert devices.place_of(OnDevice()) == DevicePlace(1, 41)
 
 

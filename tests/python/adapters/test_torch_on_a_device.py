@@ -1,10 +1,15 @@
-"""Jobs of torch whose tensors lie in the memory of the stand-in for the CUDA driver."""
+"""Programs of torch run once more with all tensors in the memory of the stand-in for the CUDA
+driver, as the device `standin` of torch. TEST_FULL=1 runs all of them, with other numbers of ranks.
+"""
 
 from __future__ import annotations
+
+import re
 
 import job_runs
 import pytest
 from job_runs import COLD_PYTHON, finish, job
+from shapes import FULL
 from torch_jobs import needs_torch
 
 environment = job_runs.environment
@@ -14,15 +19,33 @@ torch = pytest.importorskip("torch")
 import stand_in  # noqa: E402
 
 VERSION = tuple(map(int, torch.__version__.split(".")[:2]))
+pytestmark = [
+    needs_torch,
+    pytest.mark.skipif(VERSION < (2, 13), reason="torch before 2.13 takes no such memory"),
+    pytest.mark.skipif(stand_in.library() is None, reason="the stand-in for CUDA is not built"),
+]
+
+JOBS = [("operations", 2, 1), ("collectives", 2, 0)]
+MORE = [
+    ("operations", 3, 0),
+    ("collectives", 3, 2),
+    ("training", 2, 0),
+    ("training_ways", 2, 1),
+]
 
 
-@needs_torch
-@pytest.mark.skipif(VERSION < (2, 13), reason="torch before 2.13 takes no such memory")
-@pytest.mark.skipif(stand_in.library() is None, reason="the stand-in for CUDA is not built")
-@pytest.mark.parametrize(("workers", "servers"), [(2, 0), (3, 1)])
-def test_tensors_on_a_device_are_exchanged_where_they_are(environment, workers, servers) -> None:
-    environment = {**environment, "BYTEPS_CUDA_LIBRARY": str(stand_in.library())}
-    program = job(environment, "on_a_device", workers, servers, python=COLD_PYTHON)
-    code, out, err = finish(program)
+@pytest.mark.parametrize(("program", "workers", "servers"), JOBS + (MORE if FULL else []))
+def test_programs_of_torch_on_a_device(environment, program, workers, servers, capsys) -> None:
+    environment |= {
+        "BYTEPS_CUDA_LIBRARY": str(stand_in.library()),
+        "BYTEPS_OPERATION_TIMEOUT": "10",
+    }
+    arguments = ("on_a_device", workers, servers)
+    code, out, err = finish(job(environment, *arguments, arguments=(program,), python=COLD_PYTHON))
     assert code == 0, out + err
     assert out.count("all right") == workers
+    counts = re.findall(r"(\d+) checks, (\d+) operations of torch on standin", out)
+    assert len(counts) == workers
+    assert all(int(operations) > 300 for _, operations in counts), "tensors were on the device"
+    with capsys.disabled():
+        print(f"\n{program}: {counts[0][0]} checks, {counts[0][1]} operations on standin", end=" ")

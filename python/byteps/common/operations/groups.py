@@ -4,22 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
+from byteps.common.devices import DevicePlace
 from byteps.common.operations.call import Call, request_of
+from byteps.common.request import Request
 from byteps.common.session import default
 from byteps.common.session.flight import Chain, Flight
 from byteps.common.session.pending import Handle
+from byteps.common.session.session import Session
 from byteps.common.types import DataType
 
 Kind = TypeVar("Kind", bound=Hashable)
 
 
-class Pack(Protocol):
-    """Tensors of one type in one buffer in host memory, which lives as long as this does."""
+class Buffer(NamedTuple):
+    """A buffer of a pack: its type and shape, and the addresses of source and target."""
 
-    def buffer(self) -> tuple[DataType, Sequence[int], int, int]:
-        """Return type and shape of the buffer, and the addresses of source and target."""
+    dtype: DataType
+    shape: Sequence[int]
+    source: int
+    target: int
+    place: DevicePlace | None = None  # of the memory; None: the host's
+
+
+class Pack(Protocol):
+    """Tensors of one type in one buffer, which lives as long as this does."""
+
+    def buffer(self) -> Buffer:
+        """Return the buffer."""
 
     def call(self, call: Call) -> Call:
         """Return the call of its operation, which is that of the group or made of it."""
@@ -41,16 +54,22 @@ def start_group(
     default.pending().sweep()
     # Before the group has a name: nothing else may fail between the name and the start.
     parts = [(pack.call(call), pack.buffer()) for pack in packs]
-    own, (dtype, shape, source, target) = parts[0]
-    first = request_of(session, own, device, dtype, shape, source, target)
+    first = _request_of(session, *parts[0], device)
     keep = (keep_alive, packs)
     if len(packs) == 1:
         return default.pending().add(Flight(session, [first], finish, keep))
     requests = [first]
-    for number, (own, (dtype, shape, source, target)) in enumerate(parts[1:], 1):
+    for number, (own, buffer) in enumerate(parts[1:], 1):
         own = replace(own, name=f"{first.name}.{number}")
-        requests.append(request_of(session, own, device, dtype, shape, source, target))
+        requests.append(_request_of(session, own, buffer, device))
     return default.pending().add(Chain(session, requests, finish, keep))
+
+
+def _request_of(session: Session, call: Call, buffer: Buffer, device: str) -> Request:
+    dtype, shape, source, target, place = buffer
+    request = request_of(session, call, device, dtype, shape, source, target)
+    request.place = place
+    return request
 
 
 def places_by_kind(kinds: Iterable[Kind]) -> dict[Kind, list[int]]:

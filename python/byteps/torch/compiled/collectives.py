@@ -37,7 +37,7 @@ from byteps.torch.summing import combined
 
 def _ticket(handle: Handle[Any], name: str | None, *more: int) -> Tensor:
     number = 0 if name is not None else unnamed_number(handle.name)
-    return torch.tensor([number, *more], dtype=torch.int64)
+    return torch.tensor([number, *more], dtype=torch.int64, device="cpu")
 
 
 def _backward_name(ticket: Tensor, name: str | None, process_set: int) -> str:
@@ -49,7 +49,7 @@ def _backward_name(ticket: Tensor, name: str | None, process_set: int) -> str:
 
 
 def _fake_ticket(numbers: int = 1) -> Tensor:
-    return torch.empty(numbers, dtype=torch.int64)
+    return torch.empty(numbers, dtype=torch.int64, device="cpu")
 
 
 def _allreduce(

@@ -56,7 +56,7 @@ def _start(
     tensor: torch.Tensor, name: str, average: bool = True, priority: int = 0
 ) -> torch.Tensor:
     handle = push_pull_async_inplace(tensor, average, name, priority=priority)
-    return torch.tensor(int(handle), dtype=torch.int64)
+    return torch.tensor(int(handle), dtype=torch.int64, device="cpu")
 
 
 def _wait(tensor: torch.Tensor, handle: torch.Tensor) -> None:
@@ -114,7 +114,7 @@ def _fake_push_pull(tensor: torch.Tensor, *options: object, **more: object) -> t
 def _fake_start(
     tensor: torch.Tensor, name: str, average: bool = True, priority: int = 0
 ) -> torch.Tensor:
-    return torch.empty((), dtype=torch.int64)
+    return torch.empty((), dtype=torch.int64, device="cpu")
 
 
 if HAS_OPERATIONS:

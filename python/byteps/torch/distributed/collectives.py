@@ -13,14 +13,17 @@ from byteps.common.request import Request
 from byteps.common.session.flight import Flight
 from byteps.common.session.open_operations import OpenOperation
 from byteps.common.types import DataType, Operation
+from byteps.torch.devices import place_of
 from byteps.torch.distributed.channel import Channel
 from byteps.torch.distributed.flight import FutureFlight
 from byteps.torch.memory import (
     as_bytes,
     as_numbers,
     bring,
-    host_memory,
+    host_room_for,
+    new_memory,
     own_copy,
+    reached_memory,
     room_for,
     type_name,
 )
@@ -38,10 +41,10 @@ _BITWISE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "BOR": torch.bitwise_or,
     "BXOR": torch.bitwise_xor,
 }
-# Runs when the result is in host memory; returns the result.
+# Runs when the result is in the memory that the collective was given; returns the result.
 Finish = Callable[[], object]
 
-_NOTHING = torch.empty(0, dtype=torch.uint8)
+_NOTHING = new_memory((0,), torch.uint8)
 
 
 class Collectives:
@@ -58,7 +61,7 @@ class Collectives:
         finish: Finish,
         limit_s: float,
     ) -> FutureFlight:
-        """Combine host memory over all ranks in place. `word` is torch's name for the reduction."""
+        """Combine memory over all ranks in place. `word` is torch's name for the reduction."""
         if word in _BITWISE:
             return self._combine_bits(kind, word, memories, finish, limit_s)
         operation = _OPERATIONS.get(word)
@@ -67,10 +70,8 @@ class Collectives:
         requests = []
         for memory in memories:
             numbers, dtype = as_numbers(memory, operation)
-            pointer = numbers.data_ptr()
-            requests.append(
-                self._request(Call(operation), dtype, tuple(numbers.shape), pointer, pointer)
-            )
+            shape = tuple(numbers.shape)
+            requests.append(self._request(Call(operation), dtype, shape, numbers, numbers))
         signature = f"{kind} {word} {describe(memories)}"
         return self.channel.start(signature, requests, lambda _: finish(), memories, limit_s)
 
@@ -86,7 +87,7 @@ class Collectives:
                 whole = parts[0]
                 for part in parts[1:]:
                     whole = _BITWISE[word](whole, part)
-                memory.copy_(whole)
+                bring(whole, memory)
             return finish()
 
         return self.allgather(f"{kind} {word}", gathered, memories, combine_here, limit_s)
@@ -102,11 +103,10 @@ class Collectives:
         for tensor in tensors:
             memory, bring_back = room_for(tensor)
             if is_root and memory.data_ptr() != tensor.data_ptr():
-                memory.copy_(host_memory(tensor))
+                memory.copy_(reached_memory(tensor))
             data = as_bytes(memory)
             call = Call(Operation.BROADCAST, root_rank=self.channel.ranks[root])
-            place = data.data_ptr()
-            requests.append(self._request(call, DataType.UINT8, (data.numel(),), place, place))
+            requests.append(self._request(call, DataType.UINT8, (data.numel(),), data, data))
             brings.append(bring_back)
             memories.append(memory)
 
@@ -136,10 +136,10 @@ class Collectives:
         """Join each input over the ranks into its output: one tensor, or one for each rank."""
         requests, sources = [], []
         for tensor in inputs:
-            data = as_bytes(host_memory(tensor))
+            data = as_bytes(reached_memory(tensor))
             sources.append(data)
             call, shape = Call(Operation.ALLGATHER), (data.numel(),)
-            requests.append(self._request(call, DataType.UINT8, shape, data.data_ptr()))
+            requests.append(self._request(call, DataType.UINT8, shape, data))
         signature = f"{kind} {_describe_gathering(inputs, outputs)}"
 
         def land(flight: Flight) -> object:
@@ -156,12 +156,11 @@ class Collectives:
         operation = _OPERATIONS.get(word)
         if operation is None or len(set(sizes)) > 1:
             return self._combine_and_cut(word, output, whole, sizes, limit_s)
-        source = host_memory(whole).view(self.channel.size, sizes[0])
+        source = reached_memory(whole).view(self.channel.size, sizes[0])
         memory, bring_back = room_for(output)
         numbers, dtype = as_numbers(source, operation)
         call = Call(Operation.REDUCESCATTER, combine=operation)
-        places = (numbers.data_ptr(), memory.data_ptr())
-        request = self._request(call, dtype, tuple(numbers.shape), *places)
+        request = self._request(call, dtype, tuple(numbers.shape), numbers, memory)
 
         def land(flight: Flight) -> object:
             bring_back()
@@ -193,12 +192,12 @@ class Collectives:
         limit_s: float,
     ) -> FutureFlight:
         """Send input r to rank r, and take output r from it; None is nothing."""
-        parts = [_NOTHING if part is None else as_bytes(host_memory(part)) for part in inputs]
+        parts = [_NOTHING if part is None else as_bytes(reached_memory(part)) for part in inputs]
         splits = [part.numel() for part in parts]
         filled = [part for part in parts if part.numel()]
-        data = filled[0] if len(filled) == 1 else torch.cat(parts)
+        data = filled[0] if len(filled) == 1 else torch.cat(filled or [_NOTHING])
         call, shape = Call(Operation.ALLTOALL, splits=splits), (data.numel(),)
-        request = self._request(call, DataType.UINT8, shape, data.data_ptr())
+        request = self._request(call, DataType.UINT8, shape, data)
 
         def land(flight: Flight) -> object:
             _take_parts(flight, outputs, kind)
@@ -212,10 +211,18 @@ class Collectives:
         return self.channel.start("barrier", [request], lambda _: [], None, limit_s)
 
     def _request(
-        self, call: Call, dtype: DataType, shape: Sequence[int], source: int = 0, target: int = 0
+        self,
+        call: Call,
+        dtype: DataType,
+        shape: Sequence[int],
+        source: Tensor = _NOTHING,
+        target: Tensor = _NOTHING,
     ) -> Request:
         """Return the request of a call, to which the channel gives a name and its ranks."""
-        return request_of(self.channel.session, call, "", dtype, shape, source, target)
+        places = (source.data_ptr(), target.data_ptr())
+        request = request_of(self.channel.session, call, "", dtype, shape, *places)
+        request.place = place_of(source)
+        return request
 
 
 def _take_gathered(
@@ -231,9 +238,9 @@ def _take_gathered(
             f"room for {expected} here. All ranks must give tensors of the same size."
         )
     memory, bring_back = (
-        room_for(parts[0])
+        host_room_for(parts[0])
         if len(parts) == 1
-        else (torch.empty(size_bytes, dtype=torch.uint8), None)
+        else (new_memory((size_bytes,), torch.uint8), None)
     )
     flight.session.copy_result(operation, memory.data_ptr(), size_bytes)
     if bring_back is not None:
@@ -256,7 +263,7 @@ def _take_parts(flight: Flight, outputs: Sequence[Tensor | None], kind: str) -> 
             f"{kind}: the ranks of the group send {received} bytes to this one, which expects "
             f"{expected}. What one rank sends and another takes must agree."
         )
-    joined = torch.empty(sum(received), dtype=torch.uint8)
+    joined = new_memory((sum(received),), torch.uint8)
     flight.session.copy_result(operation, joined.data_ptr(), joined.numel())
     offset = 0
     for output, length in zip(outputs, received, strict=True):

@@ -20,7 +20,7 @@ from byteps.torch.distributed.channel import Channel, agree_on_token, ranks_of_g
 from byteps.torch.distributed.collectives import Collectives, describe
 from byteps.torch.distributed.flight import FutureFlight
 from byteps.torch.distributed.work import FlightWork, Unwaited
-from byteps.torch.memory import bring, host_memory, own_copy, room_for, type_name
+from byteps.torch.memory import bring, own_copy, reached_memory, room_for, type_name
 from byteps.torch_registry import BACKEND
 
 
@@ -119,7 +119,7 @@ class BytepsProcessGroup(dist.ProcessGroup):
         for tensor in tensors:
             memory, bring_back = room_for(tensor)
             if memory.data_ptr() != tensor.data_ptr():
-                memory.copy_(host_memory(tensor))
+                memory.copy_(reached_memory(tensor))
             _scale(memory, word, opts)
             memories.append(memory)
             brings.append(bring_back)

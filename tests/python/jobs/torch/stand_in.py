@@ -1,38 +1,64 @@
-"""The stand-in for the CUDA driver (tests/cuda_standin/) and tensors of torch in its memory.
+"""The stand-in for the CUDA driver (tests/cuda_standin/) as the device `standin` of torch.
 
-A processor that touches such a tensor dies, and torch has no operation for it. So a tensor can be
-given to byteps and not be computed with; `fill` and `read` are what kernels would do.
+Tensors lie in device memory, which a processor that touches it does not survive. One kernel stands
+for all operations of torch: it waits for the stream, lets the processor compute in the stand-in's
+own view of the memory, and gives the stream a copy of what the operation has written. So whoever
+reads a tensor without waiting for the stream finds old bytes. Freed memory is poisoned in stream
+order, and then used again.
 """
 
 from __future__ import annotations
 
 import ctypes
-import types
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch.utils import _pytree, backend_registration
+
+NAME = "standin"
 
 _EXTENSION = 12  # kDLExtDev: a device that somebody else has defined
-_FLOAT = 2
 _NON_BLOCKING = 1
-_NAME = b"dltensor"  # the capsule has a pointer to it
+_CAPSULE = b"dltensor"  # the capsule has a pointer to it
+_POISON = 0xDBDBDBDB
+_BLOCK_BYTES_MIN = 512
+
+_CODES = {  # of DLPack; an old torch does not have all types
+    getattr(torch, name): code
+    for name, code in {
+        "bool": (6, 8),
+        **{f"int{bits}": (0, bits) for bits in (8, 16, 32, 64)},
+        **{f"uint{bits}": (1, bits) for bits in (8, 16, 32, 64)},
+        **{f"float{bits}": (2, bits) for bits in (16, 32, 64)},
+        "bfloat16": (4, 16),
+        **{f"complex{bits}": (5, bits) for bits in (64, 128)},
+    }.items()
+    if hasattr(torch, name)
+}
 
 
 class _Tensor(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device", ctypes.c_int32),
-        ("dimensions", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-        ("manager", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-    ]
+    pass
+
+
+_Deleter = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Tensor))
+_Tensor._fields_ = [
+    ("data", ctypes.c_void_p),
+    ("device_type", ctypes.c_int32),
+    ("device", ctypes.c_int32),
+    ("dimensions", ctypes.c_int32),
+    ("code", ctypes.c_uint8),
+    ("bits", ctypes.c_uint8),
+    ("lanes", ctypes.c_uint16),
+    ("shape", ctypes.POINTER(ctypes.c_int64)),
+    ("strides", ctypes.POINTER(ctypes.c_int64)),
+    ("byte_offset", ctypes.c_uint64),
+    ("manager", ctypes.c_void_p),
+    ("deleter", _Deleter),
+]
 
 
 def library() -> Path | None:
@@ -40,6 +66,25 @@ def library() -> Path | None:
     build = Path(__file__).resolve().parents[4] / "build"
     file = build / "tests/cuda_standin/libbyteps_cuda_standin.so"
     return file if file.exists() else None
+
+
+class _Blocks:
+    """Memory that is used again, in sizes of powers of two."""
+
+    def __init__(self, take: Callable[[int], int]) -> None:
+        self._take = take
+        self._free: dict[int, list[int]] = {}
+
+    @staticmethod
+    def size_of(size_bytes: int) -> int:
+        return max(_BLOCK_BYTES_MIN, 1 << (size_bytes - 1).bit_length())
+
+    def take(self, size_bytes: int) -> int:
+        unused = self._free.get(self.size_of(size_bytes))
+        return unused.pop() if unused else self._take(self.size_of(size_bytes))
+
+    def give(self, address: int, size_bytes: int) -> None:
+        self._free.setdefault(self.size_of(size_bytes), []).append(address)
 
 
 class StandIn:
@@ -50,17 +95,22 @@ class StandIn:
         self._driver.stand_in_bytes.restype = ctypes.c_void_p
         self._driver.stand_in_bytes.argtypes = [ctypes.c_uint64]
         self.device = device
-        context = ctypes.c_void_p()
+        self._context = ctypes.c_void_p()
         self._call("cuInit", 0)
-        self._call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
-        self._call("cuCtxSetCurrent", context)
+        self._call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), device)
+        self._call("cuCtxSetCurrent", self._context)
         self._stream = ctypes.c_void_p()
         self._call("cuStreamCreate", ctypes.byref(self._stream), _NON_BLOCKING)
-        self._kept: list[object] = []
-        torch.utils.rename_privateuse1_backend("standin")
-        module = types.ModuleType("standin")
-        module._is_in_bad_fork = lambda: False  # type: ignore[attr-defined]
-        torch._register_device_module("standin", module)
+        self._blocks = _Blocks(self._new_memory)
+        self._pinned = _Blocks(self._new_pinned)
+        self._in_copies: list[tuple[int, int]] = []
+        self._lock = threading.RLock()  # torch frees tensors in the middle of anything
+        self._alive: dict[int, tuple[object, ...]] = {}  # what a tensor's deleter needs
+        self._deleter = _Deleter(self._on_delete)
+        self.operations = 0  # of torch, that the kernel has carried out
+        backend_registration._setup_privateuseone_for_python_backend(NAME)
+        self._kernels = torch.library.Library("_", "IMPL")
+        self._kernels.fallback(self._kernel, "PrivateUse1")
 
     @property
     def stream(self) -> int:
@@ -71,38 +121,191 @@ class StandIn:
         """Let streams wait before each item."""
         self._driver.stand_in_delay(ctypes.c_uint64(seed), ctypes.c_uint64(microseconds_max))
 
-    def tensor(self, count: int) -> torch.Tensor:
-        """Return a tensor of so many float32 in the device's memory."""
+    def synchronize(self) -> None:
+        """Wait for the stream of this program."""
+        with self._lock:
+            self._call("cuCtxSetCurrent", self._context)  # any thread may call
+            self._call("cuStreamSynchronize", self._stream)
+            copied, self._in_copies = self._in_copies, []
+            for address, size_bytes in copied:
+                self._pinned.give(address, size_bytes)
+
+    # Memory.
+
+    def _new_memory(self, size_bytes: int) -> int:
         address = ctypes.c_uint64()
-        self._call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(4 * count))
-        shape = (ctypes.c_int64 * 1)(count)
+        self._call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size_bytes))
+        return address.value
+
+    def _new_pinned(self, size_bytes: int) -> int:
+        memory = ctypes.c_void_p()
+        self._call("cuMemHostAlloc", ctypes.byref(memory), ctypes.c_size_t(size_bytes), 0)
+        return memory.value or 0
+
+    def _tensor(
+        self, address: int, like: torch.Tensor, owner: object, size_bytes: int = 0
+    ) -> torch.Tensor:
+        """Return a tensor of device memory with the shape, strides and type of another one.
+
+        With `size_bytes` the memory is the tensor's own, and is free when the tensor is."""
+        shape = (ctypes.c_int64 * like.dim())(*like.shape)
+        strides = (ctypes.c_int64 * like.dim())(*like.stride())
+        code, bits = _CODES[like.dtype]
         made = _Tensor(
-            address.value, _EXTENSION, self.device, 1, _FLOAT, 32, 1, shape, None, 0, None, None
-        )
-        self._kept += [made, shape]
+            address, _EXTENSION, self.device, like.dim(), code, bits, 1, shape, strides, 0, None,
+            self._deleter,
+        )  # fmt: skip
+        self._alive[ctypes.addressof(made)] = (made, shape, strides, owner, address, size_bytes)
         new_capsule = ctypes.pythonapi.PyCapsule_New
         new_capsule.restype = ctypes.py_object
         new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-        return torch.from_dlpack(new_capsule(ctypes.addressof(made), _NAME, None))
+        return torch.from_dlpack(new_capsule(ctypes.addressof(made), _CAPSULE, None))
 
-    def fill(self, tensor: torch.Tensor, value: float) -> None:
-        """Give the stream a kernel that fills the tensor; does not wait for it."""
-        bits = ctypes.c_uint32.from_buffer_copy(ctypes.c_float(value))
-        self._call(
-            "cuMemsetD32Async",
-            ctypes.c_uint64(tensor.data_ptr()),
-            bits,
-            ctypes.c_size_t(tensor.numel()),
-            self._stream,
-        )
+    def _on_delete(self, tensor: Any) -> None:
+        *_, address, size_bytes = self._alive.pop(ctypes.addressof(tensor.contents))
+        if not size_bytes:
+            return
+        with self._lock:
+            self._call("cuCtxSetCurrent", self._context)
+            self._fill(address, _POISON, _Blocks.size_of(size_bytes) // 4)
+            self._blocks.give(address, size_bytes)
 
-    def read(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return what lies in the tensor now, without waiting for a stream."""
+    def _fill(self, address: int, bits: int, words: int) -> None:
+        place, count = ctypes.c_uint64(address), ctypes.c_size_t(words)
+        self._call("cuMemsetD32Async", place, ctypes.c_uint32(bits), count, self._stream)
+
+    def _write(self, address: int, source: int, size_bytes: int) -> None:
+        """Give the stream a copy of host memory, which may change then."""
+        if not size_bytes:
+            return
+        pinned = self._pinned.take(size_bytes)
+        ctypes.memmove(pinned, source, size_bytes)
+        self._in_copies.append((pinned, size_bytes))
+        places = (ctypes.c_uint64(address), ctypes.c_uint64(pinned))
+        self._call("cuMemcpyAsync", *places, ctypes.c_size_t(size_bytes), self._stream)
+
+    # The kernel.
+
+    def _own_view(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return the same elements in the stand-in's own view of the memory."""
+        if not tensor.numel():
+            return torch.empty_strided(
+                tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu"
+            )
+        size = _span(tensor)
         place = self._driver.stand_in_bytes(tensor.data_ptr())
-        copied = bytearray(ctypes.string_at(place, tensor.nbytes))
-        return torch.frombuffer(copied, dtype=torch.float32)
+        assert place, "the tensor's memory is none of the device"
+        memory = (ctypes.c_uint8 * size).from_address(place)
+        flat = torch.frombuffer(memory, dtype=torch.uint8).view(tensor.dtype)
+        view = flat.as_strided(tensor.shape, tensor.stride())
+        view = view.conj() if tensor.is_conj() else view
+        return view._neg_view() if tensor.is_neg() else view
+
+    def _to_device(self, value: torch.Tensor) -> torch.Tensor:
+        """Return a new tensor of the device with these values, which the stream writes."""
+        if value.is_conj() or value.is_neg():
+            value = value.resolve_conj().resolve_neg()
+        size = _span(value)
+        address = self._blocks.take(size)
+        self._write(address, value.data_ptr(), size)
+        return self._tensor(address, value, None, max(size, 1))
+
+    def _kernel(self, op: Any, *args: Any, **kwargs: Any) -> Any:
+        with self._lock:
+            self.operations += 1
+            self.synchronize()
+            if op is torch.ops.aten._copy_from.default:
+                return self._copy_from(*args)
+            return _Work(self, op, args, kwargs).run()
+
+    def _copy_from(
+        self, source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False
+    ) -> torch.Tensor:
+        values = self._own_view(source) if source.device.type == NAME else source
+        if target.device.type != NAME:
+            target.copy_(values)
+            return target
+        copy = _copied(self._own_view(target))
+        copy.copy_(values)
+        self._write(target.data_ptr(), copy.data_ptr(), _span(copy))
+        return target
 
     def _call(self, function: str, *arguments: object) -> None:
         code = getattr(self._driver, function)(*arguments)
         if code != 0:
             raise RuntimeError(f"{function}: {code}")
+
+
+class _Work:
+    """One operation of torch, carried out in host memory."""
+
+    def __init__(self, stand_in: StandIn, op: Any, args: Any, kwargs: Any) -> None:
+        self._stand_in = stand_in
+        self._op = op
+        self._args = args
+        self._kwargs = kwargs
+        self._written: list[tuple[torch.Tensor, torch.Tensor]] = []  # of the device, its copy
+        self._read: list[tuple[torch.Tensor, torch.Tensor]] = []  # of the device, its own view
+
+    def run(self) -> Any:
+        arguments = self._op._schema.arguments
+        args = [self._host(value, arguments[i].alias_info) for i, value in enumerate(self._args)]
+        infos = {argument.name: argument.alias_info for argument in arguments}
+        kwargs = {name: self._host(value, infos[name]) for name, value in self._kwargs.items()}
+        result = self._op(*args, **kwargs)
+        for target, copy in self._written:
+            if target.shape != copy.shape:  # an output that had no elements before
+                target.data = self._stand_in._to_device(copy)
+            else:
+                self._stand_in._write(target.data_ptr(), copy.data_ptr(), _span(copy))
+        return _pytree.tree_map_only(torch.Tensor, self._device, result)
+
+    def _host(self, value: Any, alias: Any) -> Any:
+        is_written = alias is not None and alias.is_write
+
+        def host(one: Any) -> Any:
+            if isinstance(one, torch.device) and one.type == NAME:
+                return torch.device("cpu")
+            if not isinstance(one, torch.Tensor) or one.device.type != NAME:
+                return one
+            for known, copy in self._written:
+                if known is one:
+                    return copy
+            view = self._stand_in._own_view(one)
+            if is_written:
+                view = _copied(view)
+                self._written.append((one, view))
+            else:
+                self._read.append((one, view))
+            return view
+
+        return _pytree.tree_map(host, value)
+
+    def _device(self, result: torch.Tensor) -> torch.Tensor:
+        for target, copy in self._written:
+            if result is copy:
+                return target
+        if result.numel():
+            for source, view in self._read:
+                offset = result.data_ptr() - view.data_ptr()
+                same = result.untyped_storage().data_ptr() == view.untyped_storage().data_ptr()
+                if same:
+                    made = self._stand_in._tensor(source.data_ptr() + offset, result, source)
+                    return made.conj() if result.is_conj() != source.is_conj() else made
+        return self._stand_in._to_device(result)
+
+
+def _span(tensor: torch.Tensor) -> int:
+    """Return the bytes from the tensor's first element to its last one."""
+    if not tensor.numel():
+        return 0
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    last = sum((length - 1) * stride for length, stride in steps)
+    return (last + 1) * tensor.element_size()
+
+
+def _copied(view: torch.Tensor) -> torch.Tensor:
+    """Return a copy of the memory from the first element to the last one, in the same layout."""
+    count = _span(view) // view.element_size()
+    flat = view.as_strided((count,), (1,), view.storage_offset()).clone()
+    return flat.as_strided(view.shape, view.stride())

@@ -29,6 +29,12 @@ OPTIMIZERS = {
 }
 
 
+# Another device than the host's is one that Python has defined. For such a one torch has neither
+# pinned memory, with which its DDP looks for unused parameters, nor streams, which FSDP2 needs, and
+# torch.compile does not know it.
+ON_HOST = torch.empty(0).is_cpu
+
+
 class Net(torch.nn.Module):
     def __init__(self, unused: bool = True) -> None:
         super().__init__()
@@ -155,7 +161,7 @@ def wrapped_accumulating(model, optimizer) -> Step:
 
 def torch_ddp(model, optimizer, hook: bool = False, compiled: bool = False) -> Step:
     """Train with torch's DDP over the backend byteps."""
-    parallel = TorchDDP(model, find_unused_parameters=True)
+    parallel = TorchDDP(model, find_unused_parameters=ON_HOST)
     if hook:
         parallel.register_comm_hook(DDPHookState("hooked"), ddp_comm_hook)
     forward = torch.compile(parallel, backend="aot_eager") if compiled else parallel
@@ -206,16 +212,18 @@ def whole(tensor: torch.Tensor) -> torch.Tensor:
 
 def check_ways() -> None:
     torch.manual_seed(0)
-    start = Net().double()
+    start = Net(unused=ON_HOST).double()
     for kind, make in OPTIMIZERS.items():
         expected = copy.deepcopy(start)
-        alone(expected, make(expected.parameters()), skips=True)
+        alone(expected, make(expected.parameters()), skips=ON_HOST)
         assert difference(expected, start) > 1e-3
         for name, way in WAYS.items():
+            if "compiled" in name and not ON_HOST:
+                continue
             model = copy.deepcopy(start)
             step = way(model, make(model.parameters()))
             for parts, skipping in batches():
-                step(parts[bps.rank()], skipping[bps.rank()])
+                step(parts[bps.rank()], ON_HOST and skipping[bps.rank()])
             assert difference(expected, model) < 1e-12, (kind, name, difference(expected, model))
             bps.barrier(f"after {kind}, {name}")
 
@@ -271,9 +279,9 @@ def main() -> None:
     with contextlib.ExitStack() as stack:
         stack.callback(dist.destroy_process_group)
         check_ways()
-        if fully_shard is not None:
+        if fully_shard is not None and ON_HOST:
             check_sharded()
-        if HAS_OPERATIONS:
+        if HAS_OPERATIONS and ON_HOST:
             check_compiled_step()
     print(f"all right {bps.rank()}/{bps.size()}")
 

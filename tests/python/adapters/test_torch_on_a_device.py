@@ -49,3 +49,14 @@ def test_programs_of_torch_on_a_device(environment, program, workers, servers, c
     assert all(int(operations) > 300 for _, operations in counts), "tensors were on the device"
     with capsys.disabled():
         print(f"\n{program}: {counts[0][0]} checks, {counts[0][1]} operations on standin", end=" ")
+
+
+def test_a_rank_killed_in_the_middle_of_copies_takes_nothing_with_it(environment) -> None:
+    environment |= {"BYTEPS_CUDA_LIBRARY": str(stand_in.library())}
+    options = ("--min-np", "2")
+    program = job(
+        environment, "on_a_device", 3, 2, *options, arguments=("device_kill",), python=COLD_PYTHON
+    )
+    code, out, err = finish(program)
+    assert code == 0, out + err
+    assert out.count("all right") == 2, out + err

@@ -61,6 +61,28 @@ _Tensor._fields_ = [
 ]
 
 
+class Counts(ctypes.Structure):
+    """What the driver has handed out; see standin.h."""
+
+    _fields_ = (
+        ("contexts", ctypes.c_int),
+        ("streams", ctypes.c_int),
+        ("events", ctypes.c_int),
+        ("pinned_bytes", ctypes.c_size_t),
+        ("device_bytes", ctypes.c_size_t),
+        ("copies", ctypes.c_uint64),
+        ("pageable_copies", ctypes.c_uint64),
+    )
+
+
+_made: list[StandIn] = []
+
+
+def current() -> StandIn:
+    """Return the stand-in of this process."""
+    return _made[-1]
+
+
 def library() -> Path | None:
     """Return the file of the stand-in, where the build of the tests in C++ has it."""
     build = Path(__file__).resolve().parents[4] / "build"
@@ -94,6 +116,7 @@ class StandIn:
         self._driver = ctypes.CDLL(file)
         self._driver.stand_in_bytes.restype = ctypes.c_void_p
         self._driver.stand_in_bytes.argtypes = [ctypes.c_uint64]
+        self._driver.stand_in_count.restype = Counts
         self.device = device
         self._context = ctypes.c_void_p()
         self._call("cuInit", 0)
@@ -107,10 +130,12 @@ class StandIn:
         self._lock = threading.RLock()  # torch frees tensors in the middle of anything
         self._alive: dict[int, tuple[object, ...]] = {}  # what a tensor's deleter needs
         self._deleter = _Deleter(self._on_delete)
+        self.pinned_bytes = 0  # of this program
         self.operations = 0  # of torch, that the kernel has carried out
         backend_registration._setup_privateuseone_for_python_backend(NAME)
         self._kernels = torch.library.Library("_", "IMPL")
         self._kernels.fallback(self._kernel, "PrivateUse1")
+        _made.append(self)
 
     @property
     def stream(self) -> int:
@@ -120,6 +145,11 @@ class StandIn:
     def late(self, seed: int, microseconds_max: int) -> None:
         """Let streams wait before each item."""
         self._driver.stand_in_delay(ctypes.c_uint64(seed), ctypes.c_uint64(microseconds_max))
+
+    def counts(self) -> Counts:
+        """Return what the driver has handed out, to this program and to byteps."""
+        counts: Counts = self._driver.stand_in_count()
+        return counts
 
     def synchronize(self) -> None:
         """Wait for the stream of this program."""
@@ -140,6 +170,7 @@ class StandIn:
     def _new_pinned(self, size_bytes: int) -> int:
         memory = ctypes.c_void_p()
         self._call("cuMemHostAlloc", ctypes.byref(memory), ctypes.c_size_t(size_bytes), 0)
+        self.pinned_bytes += size_bytes
         return memory.value or 0
 
     def _tensor(

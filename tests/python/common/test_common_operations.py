@@ -19,7 +19,12 @@ from byteps.common.gradients.updater import Update, Updater
 from byteps.common.operations import byte_rows, objects, splits
 from byteps.common.operations.byte_rows import address_of
 from byteps.common.operations.call import Call, start
-from byteps.common.operations.groups import describe_tensors, places_by_kind, start_group
+from byteps.common.operations.groups import (
+    Buffer,
+    describe_tensors,
+    places_by_kind,
+    start_group,
+)
 from byteps.common.operations.part_frames import heads, parts_of
 from byteps.common.operations.replicas import compare, digest
 from byteps.common.request import Request
@@ -120,9 +125,9 @@ class Bytes:
     def call(self, call: Call) -> Call:
         return call
 
-    def buffer(self) -> tuple[DataType, tuple[int, ...], int, int]:
-        place = address_of(self.memory)
-        return DataType.UINT8, (len(self.memory),), place, place
+    def buffer(self) -> Buffer:
+        address = address_of(self.memory)
+        return Buffer(DataType.UINT8, (len(self.memory),), address, address)
 
 
 def test_a_group_is_one_operation_to_its_user(core) -> None:

@@ -17,6 +17,7 @@ import traceback
 
 PREFIX = "byteps-stack-"
 CREDENTIALS = struct.Struct("3i")  # process, user, group
+THREAD_NAME = "byteps-stack"
 _OWN_THREADS = "byteps-"  # how the names of this package's threads begin
 _ANSWER_LIMIT_S = 3.0
 
@@ -59,7 +60,7 @@ class StackAnswers:
                 listener.bind(f"\0{PREFIX}{os.geteuid()}-{os.getpid()}")
                 listener.listen()
                 threading.Thread(
-                    target=_answer_all, args=(listener, who), name="byteps-stack", daemon=True
+                    target=_answer_all, args=(listener, who), name=THREAD_NAME, daemon=True
                 ).start()
             except BaseException:
                 listener.close()

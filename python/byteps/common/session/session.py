@@ -20,6 +20,7 @@ from byteps.common.errors import (
 )
 from byteps.common.job.launch_notes import JOINED, tell_launcher
 from byteps.common.job.launched import Launched
+from byteps.common.job.stack_answers import THREAD_NAME as STACK_THREAD_NAME
 from byteps.common.request import NAME_PREFIX, Request, shortened
 from byteps.common.same_bits import SameBits
 from byteps.common.session.names import (
@@ -299,8 +300,10 @@ class Session:
         self._take_back_claim(self._launched)
 
     def _has_other_threads(self) -> bool:
-        # The second look finds threads that were not started by `threading`.
-        return threading.active_count() > 1 or len(sys._current_frames()) > 1
+        # The thread that answers `bps stack` never calls us. The second look finds threads that were
+        # not started by `threading`.
+        mine = 1 + sum(thread.name == STACK_THREAD_NAME for thread in threading.enumerate())
+        return threading.active_count() > mine or len(sys._current_frames()) > mine
 
     def _may_others_call(self) -> bool:
         """Return whether another thread may start an operation while this one waits.
@@ -490,5 +493,9 @@ class _Closed:
 
 def _may_call_beside(thread: threading.Thread) -> bool:
     """Return whether another thread than this one may start operations."""
-    others = (other for other in threading.enumerate() if other is not thread)
-    return any(other in _CALLERS or other.name.startswith(_OWN_THREADS) for other in others)
+    others = [other for other in threading.enumerate() if other is not thread]
+    return any(
+        other in _CALLERS
+        or (other.name.startswith(_OWN_THREADS) and other.name != STACK_THREAD_NAME)
+        for other in others
+    )

@@ -1,11 +1,13 @@
 """The version of the installed package."""
 
-from importlib import metadata
-
 try:
-    __version__: str = metadata.version("byteps-cpp")
-except metadata.PackageNotFoundError:  # imported from the source folder
-    __version__ = "0+source"
+    # The wheel has this file from its build. The metadata of the package say the same, but to read
+    # them takes as long as everything else that `import byteps` does.
+    from byteps._build_version import TEXT
+except ImportError:  # imported from the source folder
+    TEXT = "0+source"
+
+__version__: str = TEXT
 
 VERSION: tuple[int, ...] = tuple(
     int(part) for part in __version__.split("+")[0].split(".") if part.isdigit()

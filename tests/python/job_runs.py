@@ -78,13 +78,18 @@ def framework_here() -> str:
     return next(name for name in names if importlib.util.find_spec(name))
 
 
+# What a framework imports only when a program needs it, and most programs do: with its first
+# optimizer torch imports as much again as before it.
+IMPORTED_LATER = {"torch": ["torch._dynamo"]}
+
+
 @functools.cache
 def warm_server(framework: str) -> list[str]:
     script = str(Path(__file__).with_name("warm_python.py"))
     name = uuid.uuid4().hex
     # It ends when this process does: then its input ends.
     server = subprocess.Popen(
-        [sys.executable, script, "serve", name, framework],
+        [sys.executable, script, "serve", name, framework, *IMPORTED_LATER.get(framework, [])],
         env={**clean_environment(), "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "2"},
         cwd="/",
         stdin=subprocess.PIPE,

@@ -3,7 +3,7 @@
 To import a framework takes 3 to 12 seconds of a core, most of what a rank of a short job costs. One
 process imports it once, and each rank is a fork of it:
 
-    python warm_python.py serve NAME MODULE        imports the module, then forks
+    python warm_python.py serve NAME MODULE...     imports the modules, then forks
     python -SE warm_python.py run NAME PROGRAM...  in place of `python PROGRAM...`: a small process
                                                    that lives and ends as the fork does
 
@@ -151,7 +151,8 @@ if __name__ == "__main__":
         sys.exit(run(sys.argv[2], sys.argv[3:]))
     import selectors
 
-    __import__(sys.argv[3])
+    for module in sys.argv[3:]:
+        __import__(module)
     server = Server(sys.argv[2])
     print("ready", flush=True)
     server.run()

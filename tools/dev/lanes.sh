@@ -62,7 +62,7 @@ lane_gcc() {
 # More at a time than there are cores: the jobs of the tests wait about half of their time.
 lane_python() {
   ensure_wheel || return
-  run_pytest "Python tests" pytest "$VENV/bin/python" -n "$(($(jobs_count) * 3 / 2))" \
+  run_pytest "Python tests" pytest "$VENV/bin/python" -n "$(($(jobs_count) * 2))" \
     --dist worksteal -m "not engine" "${OWN_TESTS[@]}"
 }
 

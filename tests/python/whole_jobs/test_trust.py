@@ -38,7 +38,8 @@ class Job:
 
     def start(self, role: str, *arguments: str, **told: str) -> subprocess.Popen[str]:
         script = f"from byteps.common.job.executables import exec_program; exec_program('{role}')"
-        command = [sys.executable, PROGRAM] if role == "worker" else [sys.executable, "-c", script]
+        worker = [*job_runs.warm_python(), PROGRAM]
+        command = worker if role == "worker" else [sys.executable, "-c", script]
         return subprocess.Popen(
             [*command, *arguments],
             env={**self.told, "DMLC_ROLE": role, **told},

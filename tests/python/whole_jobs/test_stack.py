@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 
 import job_runs
 import test_seeing
@@ -14,7 +15,8 @@ import torch_jobs
 from processes import TOKEN_VARIABLE, carriers, finish, wait_for_line, wait_until
 
 from byteps.cli import local_sockets
-from byteps.common.job.stack_answers import PREFIX
+from byteps.common.job.stack_answers import PREFIX, THREAD_NAME, StackAnswers
+from byteps.common.session.session import _may_call_beside
 
 environment = job_runs.environment
 pytestmark = torch_jobs.needs_torch
@@ -53,7 +55,7 @@ def test_bps_stack_shows_where_a_worker_is(environment, tmp_path) -> None:
         assert re.fullmatch(rf"worker [01] of 2 of job \w+, process {worker}", first)
         assert second == "thread MainThread, the latest call last:"
         assert any("straggling.py" in line for line in rest), out
-        assert "byteps-stack" not in out
+        assert THREAD_NAME not in out
     stopped = workers_of(environment)[0]
     os.kill(stopped, signal.SIGSTOP)
     try:
@@ -71,3 +73,14 @@ def test_bps_stack_without_such_a_process(environment) -> None:
     code, _, err = stack(environment, str(os.getpid()))
     assert code == 1
     assert f"process {os.getpid()} is not one of this user" in err
+
+
+def test_the_thread_that_answers_starts_no_operations() -> None:
+    # Else a rank in a compiled step that waits for another one would never be taken for stuck.
+    answers = StackAnswers()
+    answers.begin(0, 2)
+    try:
+        assert THREAD_NAME in [thread.name for thread in threading.enumerate()]
+        assert not _may_call_beside(threading.current_thread())
+    finally:
+        answers.end()

@@ -8,9 +8,10 @@ from byteps.cli.children import Child
 
 # How long the first failure waits for a cause that shows later. A scheduler that ends itself has
 # heard of a loss, and so has a worker whose error is about another one; the worker that is lost may
-# have much to do at its exit.
+# have much to do at its exit. If that worker has said that it ends, nobody else is the cause.
 _WINDOW_S = 0.5
 _WINDOW_OF_THOSE_WHO_HEARD_S = 5.0
+_WINDOW_OF_AN_ANNOUNCED_END_S = 30.0
 
 
 class FirstCause:
@@ -58,11 +59,14 @@ class FirstCause:
         about another process. Who ends with code 1 beside the scheduler has most likely heard of
         that too, and says nothing new.
         """
+        window_s = _WINDOW_OF_THOSE_WHO_HEARD_S
+        if last.last_error.awaits_an_end:
+            window_s = _WINDOW_OF_AN_ANNOUNCED_END_S
         if all(_has_heard(child) for child in self._all):
-            return self.judge_at or now + _WINDOW_OF_THOSE_WHO_HEARD_S
+            return self.judge_at or now + window_s
         if not any(child.status != 1 and child.spec.is_worker for child in self._all):
             if last.spec.role == "scheduler":
-                return now + _WINDOW_OF_THOSE_WHO_HEARD_S
+                return now + window_s
             is_named = last.spec.is_worker and last.last_error.text and not _has_heard(last)
             if self.judge_at and not is_named and any(map(_is_scheduler, self._all)):
                 return self.judge_at

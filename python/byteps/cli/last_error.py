@@ -14,6 +14,10 @@ _EXCEPTION = re.compile(
 # What an exception of C++ says that nobody has caught.
 _WHAT = re.compile(rb"^  what\(\):  (.+)")
 _HEARD_IN_CXX = re.compile(rb"^worker \d+ [^:]*was lost: ")
+# The lost process has passed on why it ends, and so it is about to end.
+_SAID_BY_THE_LOST = re.compile(
+    rb"\bwas lost: (?:it ended with sys[.]exit|an exception ended it|a C\+\+ exception ended)"
+)
 _OWN = b"byteps.common.errors."
 # Errors of the job itself that a worker has heard of, also through torch's C++. The others it has
 # made. A worker that has waited for others in vain has heard of them, and one that cannot reach the
@@ -73,6 +77,11 @@ class LastError:
         inside = self._inside or self._line
         heard = _HEARD.match(self._line) or _HEARD_IN_CXX.match(self._line)
         return bool(heard or _HEARD_INSIDE.search(inside))
+
+    @property
+    def awaits_an_end(self) -> bool:
+        """Whether it tells of another process that has said why it ends."""
+        return _SAID_BY_THE_LOST.search(self._inside or self._line) is not None
 
 
 class ErrorLines:

@@ -70,6 +70,30 @@ def test_a_worker_behind_a_firewall_comes_before_the_one_that_waited_for_it() ->
     assert order == ["worker 1", "worker 0", "scheduler"]
 
 
+@pytest.mark.parametrize(
+    ("reason", "until"),
+    [
+        (b"it ended with sys.exit(9)", 40.0),
+        (b"an exception ended it: ValueError: no data", 40.0),
+        (b"a C++ exception ended its session", 40.0),
+        (b"it was silent for 10 s", 15.0),
+    ],
+)
+def test_who_has_said_that_it_ends_is_waited_for(reason: bytes, until: float) -> None:
+    lost = b"worker 1 (process 7 on vm) was lost: " + reason
+    scheduler = ended("scheduler", 1, role="scheduler")
+    scheduler.last_error = ServiceError()
+    scheduler.last_error.note(b"bps-scheduler: " + lost)
+    heard = ended("worker 0", 1, OWN + b"PeerLostError: " + lost)
+    for children in ([scheduler, heard], [heard]):
+        first_cause = FirstCause()
+        for child in children:
+            first_cause.add(child, 10.0)
+        assert first_cause.judge_at == until
+        first_cause.add(ended("worker 1", 9), 12.0)
+        assert first_cause.judge_at == 12.5
+
+
 def test_the_scheduler_and_servers_say_why_they_end() -> None:
     error = ServiceError()
     error.note(b"[2026-11-28 18:36:31: W scheduler] waiting: 1/2 workers")

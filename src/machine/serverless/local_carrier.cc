@@ -131,7 +131,9 @@ protocol::JobStatus LocalCarrier::Describe(Time now) const {
       one.state = protocol::MemberState::kLeft;
     } else {
       protocol::AddAccount(accounts_, one);
-      if (one.silent > protocol::kSilentAfter) one.state = protocol::MemberState::kSilent;
+      const Duration most = std::max<Duration>(protocol::kSilentAfter,
+                                               options_.account_every + protocol::kSilentAfter / 2);
+      if (one.silent > most) one.state = protocol::MemberState::kSilent;
     }
     status.members.push_back(std::move(one));
   }

@@ -37,6 +37,8 @@ struct LocalCarrierOptions {
   std::string node{};      // the host's name, for people
   uint32_t sum_group = 1;  // as in wire::View, like `same_bits`
   bool same_bits = false;
+  // The time between two accounts of a rank.
+  Duration account_every = milliseconds(200);
 };
 
 class LocalCarrier {

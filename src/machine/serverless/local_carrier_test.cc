@@ -171,5 +171,21 @@ TEST_F(LocalCarrierTest, WhatIsSmallIsOverWhenAllHaveBegun) {
   EXPECT_TRUE(one.Admit());
 }
 
+TEST_F(LocalCarrierTest, ARankIsSilentIfItsNextAccountDoesNotCome) {
+  using protocol::MemberState;
+  LocalCarrier seldom(window.of(0), {.ranks = 2, .account_every = seconds(1)},
+                      [](uint32_t, const LocalWords::ToRank&) {});
+  wire::Alive alive;
+  alive.account.emplace();
+  for (LocalCarrier* one : {&carrier, &seldom}) one->OnWord(1, wire::Message(alive), now);
+  auto state = [&](const LocalCarrier& one, Duration later) {
+    return one.Describe(now + later).members[1].state;
+  };
+  EXPECT_EQ(state(carrier, milliseconds(600)), MemberState::kIn);
+  EXPECT_EQ(state(carrier, milliseconds(900)), MemberState::kSilent);
+  EXPECT_EQ(state(seldom, milliseconds(1200)), MemberState::kIn);
+  EXPECT_EQ(state(seldom, milliseconds(1500)), MemberState::kSilent);
+}
+
 }  // namespace
 }  // namespace byteps::machine

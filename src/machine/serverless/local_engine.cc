@@ -20,6 +20,10 @@ using protocol::ErrorOfLeftRank;
 constexpr Duration kAccountEvery = seconds(1);
 constexpr size_t kSaidMax = 32;
 
+Duration AccountEvery(const LocalEngineOptions& options) {
+  return options.status.address.empty() ? kAccountEvery : options.alive_every;
+}
+
 Status WasGivenUp() {
   return {
       StatusCode::kEvicted,
@@ -113,7 +117,8 @@ LocalEngine::LocalEngine(const LocalEngineOptions& options, local::Meeting meeti
         LocalCarrierOptions{options.size, PieceBytesFor(options.size), options.judge_after,
                             options.stall_after, [this](const std::string& text) { Report(text); },
                             room_.Small(), ProcessesOf(meeting_, options.rank, options.size),
-                            options.node, options.sum_group, options.same_bits},
+                            options.node, options.sum_group, options.same_bits,
+                            AccountEvery(options)},
         [this](uint32_t to, const LocalWords::ToRank& word) { channel_.SayTo(to, word); });
   }
 }
@@ -281,8 +286,7 @@ void LocalEngine::Beat() {
     window_.MarkLost(rank);
   }
   if (over_ || loop_.Now() < next_account_) return;
-  const bool watched = !options_.status.address.empty();
-  next_account_ = loop_.Now() + (watched ? options_.alive_every : kAccountEvery);
+  next_account_ = loop_.Now() + AccountEvery(options_);
   channel_.Say(wire::Message(front_loop_.Tell()));
 }
 

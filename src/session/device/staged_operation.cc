@@ -10,8 +10,6 @@ namespace {
 
 // When a stage before the engine is late.
 constexpr Duration kLateAfter = seconds(1);
-// The limit of the wait for pinned memory; then an operation takes ordinary memory.
-constexpr Duration kPinnedLimit = seconds(1);
 
 size_t Aligned(uint64_t bytes) {
   return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
@@ -33,7 +31,7 @@ Time StagedOperation::NextLook(Time now) const {
   if (stage == Stage::kElsewhere) return Time::max();
   // An operation that is late already is looked at from time to time.
   Time next = std::max(since + kLateAfter, now + kLateAfter / 2);
-  if (stage == Stage::kTaking) next = std::min(next, since + kPinnedLimit);
+  if (stage == Stage::kTaking) next = std::min(next, since + pinned_limit);
   if (limit > Duration::zero() && !HasInput() && now < begun + limit) {
     next = std::min(next, begun + limit);
   }
@@ -45,7 +43,7 @@ bool StagedOperation::IsAtLimit(Time now) const {
 }
 
 bool StagedOperation::HasNoPinnedMemory(Time now) const {
-  return stage == Stage::kTaking && now >= since + kPinnedLimit;
+  return stage == Stage::kTaking && now >= since + pinned_limit;
 }
 
 bool StagedOperation::IsLate(Time now) const {

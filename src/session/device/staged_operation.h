@@ -69,7 +69,8 @@ struct StagedOperation {
   uint64_t input_bytes = 0;
   uint64_t output_bytes = 0;
   Time begun;
-  Duration limit{};  // zero: none
+  Duration limit{};         // zero: none
+  Duration pinned_limit{};  // of the wait for pinned memory; then it takes ordinary memory
   runtime::Engine::Done done;
   protocol::Outcome outcome;
   device::PinnedMemory::Block block;

@@ -36,11 +36,12 @@ Status CheckMemory(device::Device& device, const StagedOperation& staged) {
 }  // namespace
 
 StagedOperations::StagedOperations(FindDevices find, Events events, uint32_t rank,
-                                   Duration stall_after)
+                                   Duration stall_after, Duration pinned_limit)
     : find_(std::move(find)),
       events_(std::move(events)),
       rank_(rank),
       stall_after_(stall_after),
+      pinned_limit_(pinned_limit),
       shut_down_(StatusCode::kShutdown, "the session was shut down"),
       no_memory_(StatusCode::kExhausted, "the host has no memory for the operation") {}
 
@@ -114,6 +115,7 @@ Status StagedOperations::Start(protocol::Operation operation, uint64_t output_by
   staged->operation = std::move(operation);
   staged->begun = std::chrono::steady_clock::now();
   staged->limit = limit;
+  staged->pinned_limit = pinned_limit_;
   staged->done = std::move(done);
   device::Device& device = staged->lines->device;
   if (Status checked = CheckMemory(device, *staged); !checked.ok()) return checked;

@@ -54,7 +54,9 @@ class StagedOperations {
 
   // Looks for devices when somebody asks for the first time. `rank`: this one, for errors.
   // `stall_after`: when an operation that waits for its input is worth a warning; zero: never.
-  StagedOperations(FindDevices find, Events events, uint32_t rank, Duration stall_after);
+  // `pinned_limit`: of the wait for pinned memory; then an operation takes ordinary memory.
+  StagedOperations(FindDevices find, Events events, uint32_t rank, Duration stall_after,
+                   Duration pinned_limit = seconds(5));
   // Blocks until no copy is under way. REQUIRES: no operation is in the engine.
   ~StagedOperations();
   StagedOperations(const StagedOperations&) = delete;
@@ -151,6 +153,7 @@ class StagedOperations {
   const Events events_;
   const uint32_t rank_;
   const Duration stall_after_;
+  const Duration pinned_limit_;
   const Status shut_down_;
   const Status no_memory_;
 

@@ -149,7 +149,8 @@ class StagedOperationsTest : public ::testing::Test {
          warnings_.push_back(text);
        }},
       3,
-      seconds(1)};
+      seconds(1),
+      milliseconds(100)};
   std::byte* input_ = nullptr;
   std::byte* output_ = nullptr;
 };

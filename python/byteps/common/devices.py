@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from byteps.common.errors import BytepsError
+
+_LOG = logging.getLogger("byteps")
 
 
 @dataclass(frozen=True)
@@ -45,3 +48,13 @@ def find_devices() -> Devices:
     except (BytepsError, ImportError) as error:
         return Devices(0, (), "", str(error))
     return Devices(count, tuple(names), driver)
+
+
+@cache
+def warn_of_host_copies(kind: str, why: str) -> None:
+    """Say once, for a kind of device and a reason, that its tensors pass through host memory."""
+    _LOG.warning(
+        "tensors on %s are copied through host memory, and each call waits for the device: %s",
+        kind,
+        why,
+    )

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from byteps.common.devices import warn_of_host_copies
 from byteps.common.errors import BytepsError, InvalidArgumentError
 from byteps.common.operations.barriers import meet
 from byteps.common.operations.call import Call
@@ -88,7 +89,11 @@ def host_array(array: jax.Array) -> Array:
             "devices first (jax.lax.psum in shard_map), so that each has the whole result; or "
             "exchange array.addressable_data(i) for each."
         )
-    return np.asarray(array.addressable_data(0))
+    values = array.addressable_data(0)
+    platform = values.device.platform
+    if platform != "cpu":
+        warn_of_host_copies(platform, "byteps.jax has no way into the memory of a device")
+    return np.asarray(values)
 
 
 def _results(result: Any, like: jax.Array) -> Any:

@@ -11,6 +11,7 @@ import mxnet as mx
 import numpy as np
 from mxnet import autograd, nd
 
+from byteps.common.devices import warn_of_host_copies
 from byteps.common.errors import InvalidArgumentError
 from byteps.common.operations.call import Call, is_cut
 from byteps.common.operations.groups import describe_tensors, places_by_kind
@@ -57,7 +58,11 @@ def _is_on_host(array: Array) -> bool:
 def _host_copy(array: Array) -> Array:
     """Return a new array on the CPU. Its memory is plain, which that of results of oneDNN, such as
     convolutions, is not."""
-    return array.copy() if _is_on_host(array) else array.copyto(mx.cpu())
+    if _is_on_host(array):
+        return array.copy()
+    kind = array.context.device_type
+    warn_of_host_copies(kind, "byteps.mxnet has no way into the memory of a device")
+    return array.copyto(mx.cpu())
 
 
 def _may_be_odd(array: Array) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from byteps.common.devices import warn_of_host_copies
 from byteps.common.operations.call import Call
 from byteps.common.session import default
 from byteps.common.session.pending import Handle
@@ -21,6 +22,10 @@ _SHARED_BYTES_MIN = 4096
 
 def host_array(tensor: Any) -> Array:
     """Return the values; of a tensor in host memory this is its own memory, mostly."""
+    parts = tensor.device.split(":")  # "/job:localhost/replica:0/task:0/device:GPU:0"
+    kind = parts[-2] if len(parts) > 1 else "CPU"
+    if kind != "CPU":
+        warn_of_host_copies(kind, "byteps.tensorflow has no way into the memory of a device")
     try:
         return np.asarray(memoryview(tensor))
     except (TypeError, ValueError, RuntimeError, BufferError, tf.errors.OpError):

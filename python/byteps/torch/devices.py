@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 
 import torch
 
-from byteps.common.devices import DevicePlace, find_devices
-
-_LOG = logging.getLogger("byteps")
+from byteps.common.devices import DevicePlace, find_devices, warn_of_host_copies
 
 
 @dataclass(frozen=True)
@@ -44,7 +40,7 @@ def is_reached(tensor: torch.Tensor) -> bool:
         return False
     why = find_devices().why_none
     if why:
-        _warn(kind, why)
+        warn_of_host_copies(kind, why)
     return not why
 
 
@@ -64,12 +60,3 @@ def synchronize(tensor: torch.Tensor) -> None:
     kind = TYPES.get(tensor.device.type)
     if kind is not None:
         kind.synchronize(tensor.device)
-
-
-@cache
-def _warn(kind: str, why: str) -> None:
-    _LOG.warning(
-        "tensors on %s are copied through host memory, and each call waits for the device: %s",
-        kind,
-        why,
-    )

@@ -76,7 +76,7 @@ def test_without_a_driver_a_warning_says_so_once(core, caplog, monkeypatch) -> N
         device = torch.device("cuda", 0)
 
     common_devices.find_devices.cache_clear()
-    devices._warn.cache_clear()
+    common_devices.warn_of_host_copies.cache_clear()
     with caplog.at_level(logging.WARNING, logger="byteps"):
         assert not devices.is_reached(OnDevice())
         assert not devices.is_reached(OnDevice())

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+from types import SimpleNamespace
+
 import jax
+import numpy as np
 import pytest
 
 
@@ -58,3 +62,26 @@ def test_what_is_no_optimizer_is_refused(core: object) -> None:
 
     with pytest.raises(ValueError, match="optimizer of optax; this is a str"):
         bps.DistributedOptimizer("adam")
+
+
+def test_arrays_on_a_device_are_copied_with_one_warning(caplog) -> None:
+    from byteps.common.devices import warn_of_host_copies
+    from byteps.jax.eager import host_array
+
+    class OnDevice:
+        is_fully_replicated = True
+        device = SimpleNamespace(platform="gpu")
+
+        def addressable_data(self, _: int) -> OnDevice:
+            return self
+
+        def __array__(self, *_: object, **__: object) -> np.ndarray:
+            return np.ones(2)
+
+    warn_of_host_copies.cache_clear()
+    with caplog.at_level(logging.WARNING, logger="byteps"):
+        for _ in range(2):
+            assert host_array(OnDevice()).tolist() == [1, 1]
+        assert host_array(jax.numpy.ones(2)).tolist() == [1, 1]
+    (record,) = caplog.records
+    assert "tensors on gpu are copied through host memory, and each call waits" in record.message

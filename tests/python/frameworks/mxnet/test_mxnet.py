@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from types import SimpleNamespace
+
 import mxnet as mx
 import pytest
 from mxnet.base import error_types
@@ -79,3 +82,18 @@ def test_a_trainer_refuses_what_it_cannot_exchange(core: object) -> None:
         bps.DistributedTrainer(params, "sgd", num_groups=-1)
     with pytest.raises(ValueError, match="distributed already"):
         bps.DistributedOptimizer(bps.DistributedOptimizer(mx.optimizer.create("sgd")))
+
+
+def test_arrays_on_a_device_are_copied_with_one_warning(caplog) -> None:
+    from byteps.common.devices import warn_of_host_copies
+    from byteps.mxnet.arrays import _host_copy
+
+    on_device = SimpleNamespace(
+        context=SimpleNamespace(device_type="gpu"), copyto=lambda context: context.device_type
+    )
+    warn_of_host_copies.cache_clear()
+    with caplog.at_level(logging.WARNING, logger="byteps"):
+        assert [_host_copy(on_device) for _ in range(2)] == ["cpu", "cpu"]
+        assert _host_copy(mx.nd.ones((2,))).asnumpy().tolist() == [1, 1]
+    (record,) = caplog.records
+    assert "tensors on gpu are copied through host memory, and each call waits" in record.message

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -128,3 +132,18 @@ def test_every_public_function_of_keras_has_a_row_of_odd_tensors(monkeypatch) ->
     for module in (byteps.keras, byteps.tensorflow.keras):
         names = {*module.__all__} - {*basics.__all__}
         assert {*keras_odd.ROWS, *keras_odd.WITHOUT_TENSORS} == names
+
+
+def test_tensors_on_a_device_are_copied_with_one_warning(caplog) -> None:
+    from byteps.common.devices import warn_of_host_copies
+    from byteps.tensorflow.eager import host_array
+
+    on_device = SimpleNamespace(
+        device="/job:localhost/replica:0/task:0/device:GPU:0", numpy=lambda: np.ones(2)
+    )
+    warn_of_host_copies.cache_clear()
+    with caplog.at_level(logging.WARNING, logger="byteps"):
+        for tensor in (on_device, on_device, tf.ones(2)):
+            assert host_array(tensor).tolist() == [1, 1]
+    (record,) = caplog.records
+    assert "tensors on GPU are copied through host memory, and each call waits" in record.message

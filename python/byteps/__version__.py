@@ -1,11 +1,16 @@
 """The version of the installed package."""
 
 try:
-    # The wheel has this file from its build. The metadata of the package say the same, but to read
-    # them takes as long as everything else that `import byteps` does.
+    # A file of the wheel. The package's metadata say the same, but to read them takes as long as
+    # everything else that `import byteps` does.
     from byteps._build_version import TEXT
 except ImportError:  # imported from the source folder
-    TEXT = "0+source"
+    from importlib import metadata
+
+    try:
+        TEXT = metadata.version("byteps-cpp")
+    except metadata.PackageNotFoundError:
+        TEXT = "0+source"
 
 __version__: str = TEXT
 

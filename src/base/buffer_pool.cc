@@ -85,6 +85,7 @@ void BufferPool::Free(Class& of, size_t count) {
     spare_.push_back(block);
   }
   of.free.erase(of.free.begin(), of.free.begin() + static_cast<ptrdiff_t>(count));
+  of.unused = std::min(of.unused, of.free.size());
   of.count -= count;
   block_count_ -= count;
 }

@@ -141,5 +141,19 @@ TEST(BufferPoolTest, WithoutMemoryBuffersOfOtherSizesAreGivenUpFirst) {
   EXPECT_EQ(pool.bytes_in_use(), 1024u);
 }
 
+// The pool has counted buffers as unused, and all of them go before it looks again.
+TEST(BufferPoolTest, BuffersThatWereGivenUpAreNotGivenUpAgain) {
+  BufferPool pool;
+  {
+    std::vector<BufferRef> peak;
+    for (int i = 0; i < 100; ++i) peak.push_back(pool.Take(1000));
+  }
+  for (int i = 0; i < 5000; ++i) pool.Take(64);
+  EXPECT_TRUE(pool.FreeUnused());
+  EXPECT_EQ(pool.bytes_held(), 0u);
+  for (int i = 0; i < 10000; ++i) pool.Take(64);
+  EXPECT_EQ(pool.bytes_held(), 64u);
+}
+
 }  // namespace
 }  // namespace byteps

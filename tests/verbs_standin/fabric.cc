@@ -81,6 +81,8 @@ Fabric::~Fabric() {
     changed_.notify_all();
   }
   if (wire_.joinable()) wire_.join();
+  CloseRemote();
+  WriteCounts();
 }
 
 void Fabric::Reset() {
@@ -92,7 +94,7 @@ void Fabric::Reset() {
   registered_max_ = pairs_max_ = SIZE_MAX;
   silent_ = hidden_ = false;
   for (Device& device : devices_) device.active = !(device.dead = false);
-  gids_ = {GidOf(127, 0, 0, 1)};
+  ReadSettings();
 }
 
 Control::Counts Fabric::counts() {
@@ -403,6 +405,7 @@ ibv_qp* Fabric::MakePair(Domain* domain, ibv_qp_init_attr* init) {
               cap.max_inline_data <= kInlineMax && init->qp_type == IBV_QPT_RC;
   if (!fits) return Refuse<ibv_qp>(EINVAL);
   if (counts_.queue_pairs >= pairs_max_) return Refuse<ibv_qp>(ENOMEM);
+  OpenRemote();
   auto pair = std::make_unique<QueuePair>();
   pair->context = context;
   pair->pd = domain;

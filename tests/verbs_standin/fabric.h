@@ -1,5 +1,6 @@
 // The objects of the stand-in, and the wire between its queue pairs: one thread, which delivers
-// messages and acknowledgements.
+// messages and acknowledgements. A second thread reads what queue pairs of other processes of this
+// host send (remote.cc).
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -60,6 +61,7 @@ struct Work {
   bool signaled = true;
   bool solicited = false;
   bool delivered = false;
+  uint64_t number = 0;  // of the messages of its pair
   std::vector<ibv_sge> parts;
   std::vector<uint8_t> inlined;  // the bytes of an inline send
   uint64_t checksum = 0;
@@ -74,7 +76,9 @@ struct QueuePair : ibv_qp {
   std::deque<Work> receives;  // posted
   int tries = 0;              // of the first message that is not delivered
   int not_ready_tries = 0;
-  uint64_t serial = 0;  // of all pairs; numbers of pairs are used again
+  uint64_t serial = 0;    // of all pairs; numbers of pairs are used again
+  uint64_t posted = 0;    // messages that this pair has posted
+  uint64_t expected = 0;  // number of the next message from another process
   bool message_is_due = false;
   Clock::time_point last_due[2];  // keeps messages, and acknowledgements, in order
 };
@@ -140,6 +144,9 @@ class Fabric final : public Control {
   void Repeat(QueuePair& from, int* tries, int tries_max, ibv_wc_status ends_with,
               std::chrono::microseconds later);
   void Receive(QueuePair& from, QueuePair& to, Work& message);
+  static std::vector<uint8_t> BytesOf(const Work& message);
+  // Puts a message into the first posted receive. Returns the status for its sender.
+  ibv_wc_status Put(QueuePair& to, const std::vector<uint8_t>& bytes, bool solicited);
   bool CheckUnchanged(const Work& message, const char* when);
   void Confirm(QueuePair& from);
   // Ends the pair in an error; the first send, or the first receive, has this status.
@@ -152,9 +159,26 @@ class Fabric final : public Control {
   Region* RegionOf(const ibv_qp& pair, const ibv_sge& part);
   bool AreReachable(const ibv_qp& pair, const std::vector<ibv_sge>& parts, int access);
 
+  // The wire between processes. A packet is known in remote.cc.
+  void ReadSettings();
+  void OpenRemote();
+  void CloseRemote();
+  bool IsRemote(uint32_t pair) const;
+  int SendRemote(uint32_t to, const void* packet, const std::vector<uint8_t>& bytes);
+  void DeliverRemote(QueuePair& from, Work& message);
+  void RepeatRemote(QueuePair& from);
+  void RunReceiver();
+  void SendAnswers(void* waiting);
+  void OnRemoteMessage(void* packet, const std::vector<uint8_t>& bytes);
+  void OnRemoteAnswer(const void* packet);
+  void WriteCounts() const;
+
   std::mutex mutex_;
   std::condition_variable changed_;
   std::thread wire_;
+  int remote_ = -1;  // the socket of this process
+  std::thread receiver_;
+  int receiver_id_ = 0;  // of the process that has the socket; a fork's child has not
   bool stops_ = false;
   std::multimap<Clock::time_point, Due> due_;
 

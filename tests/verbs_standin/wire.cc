@@ -30,16 +30,18 @@ constexpr microseconds kNotReadyAfter{500};
 
 uint8_t* BytesOf(const ibv_sge& part) { return reinterpret_cast<uint8_t*>(part.addr); }
 
-void Poison(const ibv_sge& part) {
-  if (part.length > 0) std::memset(BytesOf(part), kPattern, part.length);
-#ifdef BYTEPS_STANDIN_POISONS
-  ASAN_POISON_MEMORY_REGION(BytesOf(part), part.length);
-#endif
-}
-
 void Unpoison([[maybe_unused]] const ibv_sge& part) {
 #ifdef BYTEPS_STANDIN_POISONS
   ASAN_UNPOISON_MEMORY_REGION(BytesOf(part), part.length);
+#endif
+}
+
+// A place may be posted twice.
+void Poison(const ibv_sge& part) {
+  Unpoison(part);
+  if (part.length > 0) std::memset(BytesOf(part), kPattern, part.length);
+#ifdef BYTEPS_STANDIN_POISONS
+  ASAN_POISON_MEMORY_REGION(BytesOf(part), part.length);
 #endif
 }
 
@@ -136,6 +138,7 @@ int Fabric::PostSend(QueuePair* pair, ibv_send_wr* work, ibv_send_wr** bad) {
     if (pair->sends.size() >= pair->cap.max_send_wr) return ENOMEM;
     Work posted;
     posted.id = work->wr_id;
+    posted.number = pair->posted++;
     posted.signaled = pair->signal_all || (work->send_flags & IBV_SEND_SIGNALED) != 0;
     posted.solicited = (work->send_flags & IBV_SEND_SOLICITED) != 0;
     posted.parts.assign(work->sg_list, work->sg_list + work->num_sge);
@@ -143,7 +146,8 @@ int Fabric::PostSend(QueuePair* pair, ibv_send_wr* work, ibv_send_wr** bad) {
     if ((work->send_flags & IBV_SEND_INLINE) != 0) {
       if (posted.bytes > pair->cap.max_inline_data) return EINVAL;
       for (const ibv_sge& part : posted.parts) {
-        posted.inlined.insert(posted.inlined.end(), BytesOf(part), BytesOf(part) + part.length);
+        const uint8_t* from = standin::BytesOf(part);
+        posted.inlined.insert(posted.inlined.end(), from, from + part.length);
       }
       posted.parts.clear();
     } else {
@@ -266,6 +270,7 @@ void Fabric::Deliver(QueuePair& from) {
     return FailSends(from, static_cast<ibv_wc_status>(fails_with_));
   }
   if (!AreReachable(from, message->parts, 0)) return FailSends(from, IBV_WC_LOC_PROT_ERR);
+  if (IsRemote(from.attr.dest_qp_num)) return DeliverRemote(from, *message);
   auto found = pairs_.find(from.attr.dest_qp_num);
   if (found == pairs_.end() || !Reaches(from, *found->second)) {
     int tries_max = 16 * from.attr.retry_cnt;  // kRepeatAfter is short
@@ -279,41 +284,52 @@ void Fabric::Deliver(QueuePair& from) {
   Receive(from, *found->second, *message);
 }
 
-void Fabric::Receive(QueuePair& from, QueuePair& to, Work& message) {
+std::vector<uint8_t> Fabric::BytesOf(const Work& message) {
+  std::vector<uint8_t> bytes = message.inlined;
+  for (const ibv_sge& part : message.parts) {
+    const uint8_t* from = standin::BytesOf(part);
+    bytes.insert(bytes.end(), from, from + part.length);
+  }
+  return bytes;
+}
+
+ibv_wc_status Fabric::Put(QueuePair& to, const std::vector<uint8_t>& bytes, bool solicited) {
   Work place = std::move(to.receives.front());
   to.receives.pop_front();
   Release(place);
   auto refuse = [&](ibv_wc_status here, ibv_wc_status there) {
     Complete(to.recv_cq, CompletionOf(to, place, here), true);
     Flush(to);
-    FailSends(from, there);
+    return there;
   };
   if (!AreReachable(to, place.parts, IBV_ACCESS_LOCAL_WRITE)) {
     return refuse(IBV_WC_LOC_PROT_ERR, IBV_WC_REM_OP_ERR);
   }
-  if (message.bytes > TotalBytes(place.parts)) {
+  if (bytes.size() > TotalBytes(place.parts)) {
     return refuse(IBV_WC_LOC_LEN_ERR, IBV_WC_REM_INV_REQ_ERR);
   }
   if (!std::ranges::all_of(place.parts, IsUntouched)) {
     Complain("somebody wrote into a posted receive buffer");
   }
-  CheckUnchanged(message, "before it left");
-  std::vector<uint8_t> bytes = message.inlined;
-  for (const ibv_sge& part : message.parts) {
-    bytes.insert(bytes.end(), BytesOf(part), BytesOf(part) + part.length);
-  }
   size_t at = 0;
   for (const ibv_sge& part : place.parts) {
     size_t size = std::min<size_t>(part.length, bytes.size() - at);
-    if (size > 0) std::memcpy(BytesOf(part), bytes.data() + at, size);
+    if (size > 0) std::memcpy(standin::BytesOf(part), bytes.data() + at, size);
     at += size;
   }
   ibv_wc completion = CompletionOf(to, place, IBV_WC_SUCCESS);
   completion.opcode = IBV_WC_RECV;
-  completion.byte_len = static_cast<uint32_t>(message.bytes);
-  Complete(to.recv_cq, completion, message.solicited);
+  completion.byte_len = static_cast<uint32_t>(bytes.size());
+  Complete(to.recv_cq, completion, solicited);
   ++counts_.messages;
-  counts_.bytes += message.bytes;
+  counts_.bytes += bytes.size();
+  return IBV_WC_SUCCESS;
+}
+
+void Fabric::Receive(QueuePair& from, QueuePair& to, Work& message) {
+  CheckUnchanged(message, "before it left");
+  ibv_wc_status status = Put(to, BytesOf(message), message.solicited);
+  if (status != IBV_WC_SUCCESS) return FailSends(from, status);
   message.delivered = true;
   from.tries = from.not_ready_tries = 0;
   Schedule(Event::kAcknowledgement, from);

@@ -168,6 +168,7 @@ class ClockConnection final : public transport::Connection {
   std::string PeerName() const override { return "10.0.0.9:1"; }
   std::string LocalAddress() const override { return "10.0.0.1"; }
   ConstByteSpan ChannelBinding() const override { return {}; }
+  std::string Medium() const override { return "clock"; }
   Status CheckSameUser() const override { return line_->owner; }
   void MoveTo(transport::Loop&,
               std::function<void(std::unique_ptr<transport::Connection>)>) override {

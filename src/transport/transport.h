@@ -96,10 +96,8 @@ class Connection {
   // Stops the use of `memory`. Queued frames that borrow from it get a copy. The rest of a payload
   // that arrives in it goes to another place (OnFrame is called all the same). The bytes go to
   // buffers of `pool`, which must outlive the connection and belong to the same thread. Afterwards
-  // nothing uses the memory, and no device either. A backend whose device has the memory may block
-  // for at most 10 ms, until the device is done. If the device is not done by then, the backend
-  // must take the memory from it and close the connection with kUnavailable; the user connects anew
-  // and repeats. Allocates, so it is for operations that fail and not for the fast path.
+  // nothing uses the memory: a backend with a device gives it only memory of Loop::Buffers.
+  // Allocates, so it is for operations that fail and not for the fast path.
   virtual void Detach(ConstByteSpan memory, BufferPool& pool) = 0;
 
   // Drops queued frames, closes, and reports OnClosed(kOk) from the loop.
@@ -110,6 +108,7 @@ class Connection {
   virtual void CloseAfterFlush(Duration patience) = 0;
 
   // Returns the bytes given to Send that have not been written, including the heads of frames.
+  // Bytes that a device has count as written, also if the peer's device has not confirmed them.
   virtual size_t queued_bytes() const = 0;
 
   // Returns "10.0.0.3:4711", for messages and logs.
@@ -128,6 +127,10 @@ class Connection {
   // with the other end ("it ..."). REQUIRES: the other end has sent something, because before that
   // it may have no owner yet. Does not block.
   virtual Status CheckSameUser() const { return Status::Ok(); }
+
+  // Returns how the bytes travel now, for the log and for people: "tcp", "shared memory",
+  // "rdma mlx5_0".
+  virtual std::string Medium() const = 0;
 
   // Returns the least recent round-trip time; zero: not known.
   virtual Duration RoundTrip() const { return Duration::zero(); }

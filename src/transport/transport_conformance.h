@@ -29,6 +29,8 @@ struct Backend {
   std::function<std::unique_ptr<Transport>()> make;
   std::string listen;  // an address with port 0
   std::string nobody;  // an address on which nobody listens
+  // Whether connections may move once frames have passed (Connection::MoveTo).
+  bool moves = true;
 };
 
 inline void PrintTo(const Backend& backend, std::ostream* out) { *out << backend.name; }

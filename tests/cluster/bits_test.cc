@@ -106,8 +106,8 @@ class Bits : public ::testing::TestWithParam<Medium> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Media, Bits,
-                         ::testing::Values(Medium::kTcp, Medium::kTls, Medium::kInproc,
-                                           Medium::kWindow),
+                         ::testing::Values(Medium::kTcp, Medium::kTls, Medium::kRdma,
+                                           Medium::kInproc, Medium::kWindow),
                          [](const auto& medium) { return std::string(NameOf(medium.param)); });
 
 TEST_P(Bits, AreTheSameForAllServersShardsLanesAndPieces) {

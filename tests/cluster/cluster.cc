@@ -13,6 +13,7 @@
 #include "src/machine/serverless/local_engine.h"
 #include "src/runtime/shared_address.h"
 #include "src/transport/inproc/inproc_transport.h"
+#include "src/transport/rdma/over_standin_for_test.h"
 #include "src/transport/shared/shared_transport.h"
 #include "src/transport/tcp/tcp_transport.h"
 
@@ -26,6 +27,9 @@ std::shared_ptr<transport::Transport> MakeTransport(Medium medium) {
   if (medium == Medium::kInproc) return transport::MakeInprocTransport();
   if (medium == Medium::kTcp || HasMachines(medium)) return transport::MakeTcpTransport({});
   if (medium == Medium::kShared) return transport::MakeSharedTransport({});
+  if (medium == Medium::kRdma) {
+    return std::make_shared<transport::OverStandin>(transport::RdmaOptions());
+  }
   if (medium == Medium::kWindow) return nullptr;
   auto tls = transport::MakeTlsTransport({}, {"cluster-test", {std::byte{1}}});
   EXPECT_TRUE(tls.ok()) << tls.status().ToString();

@@ -28,9 +28,10 @@
 namespace byteps::cluster {
 
 // kShared: the workers reach the servers through shared memory, and the coordinator through TCP.
+// kRdma: connections for data go on over the stand-in for libibverbs.
 // kMachines: the ranks of a machine follow one another; kInTurn: the machines get the ranks in
 // turn.
-enum class Medium : uint8_t { kTcp, kTls, kShared, kInproc, kWindow, kMachines, kInTurn };
+enum class Medium : uint8_t { kTcp, kTls, kShared, kRdma, kInproc, kWindow, kMachines, kInTurn };
 inline bool HasMachines(Medium medium) {
   return medium == Medium::kMachines || medium == Medium::kInTurn;
 }
@@ -39,6 +40,7 @@ inline const char* NameOf(Medium medium) {
     case Medium::kTcp: return "Tcp";
     case Medium::kTls: return "Tls";
     case Medium::kShared: return "Shared";
+    case Medium::kRdma: return "Rdma";
     case Medium::kWindow: return "Window";
     case Medium::kMachines: return "Machines";
     case Medium::kInTurn: return "InTurn";

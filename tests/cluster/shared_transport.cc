@@ -70,6 +70,7 @@ class CuttableLoop::Cuttable final : public Connection {
   std::string PeerName() const override { return real_->PeerName(); }
   std::string LocalAddress() const override { return real_->LocalAddress(); }
   ConstByteSpan ChannelBinding() const override { return real_->ChannelBinding(); }
+  std::string Medium() const override { return real_->Medium(); }
   Status CheckSameUser() const override { return real_->CheckSameUser(); }
   Duration RoundTrip() const override { return real_->RoundTrip(); }
   void MoveTo(transport::Loop& target,

@@ -102,6 +102,8 @@ class Survival : public ::testing::TestWithParam<Setting> {
 INSTANTIATE_TEST_SUITE_P(Media, Survival, ::testing::ValuesIn(kSettings),
                          [](const auto& setting) { return NameOf(setting.param); });
 
+INSTANTIATE_TEST_SUITE_P(Rdma, Survival, ::testing::Values(Setting{Medium::kRdma, {1}}));
+
 INSTANTIATE_TEST_SUITE_P(Machines, Survival,
                          ::testing::Values(Setting{Medium::kMachines, {1}},
                                            Setting{Medium::kMachines, {2, 1, 3}}),

@@ -132,6 +132,7 @@ class InprocConnection final : public Connection {
   void CloseAfterFlush(Duration patience) override { stream_->CloseAfterFlush(patience); }
   size_t queued_bytes() const override { return stream_->queued_bytes(); }
   std::string PeerName() const override { return stream_->peer_name(); }
+  std::string Medium() const override { return "memory of this process"; }
   std::string LocalAddress() const override { return "inproc"; }
   ConstByteSpan ChannelBinding() const override { return {}; }
   void MoveTo(Loop& target, std::function<void(std::unique_ptr<Connection>)> adopt) override {

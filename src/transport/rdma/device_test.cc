@@ -56,7 +56,8 @@ TEST(DeviceTest, ADeviceSaysWhenItBreaks) {
 TEST(RegisteredMemoryTest, BuffersLieInSlabsOnceADeviceIsUsed) {
   StandinLibrary library;
   auto device = Device::Open(library.verbs(), "standin0").value();
-  RegisteredMemory memory(size_t{8} << 20);
+  SlabBudget budget(size_t{8} << 20);
+  RegisteredMemory memory(budget);
   BufferPool pool(memory);
   BufferRef before = pool.Take(1000);
   EXPECT_FALSE(memory.KeyOf(before.data(), 1000, *device).has_value());
@@ -78,7 +79,8 @@ TEST(RegisteredMemoryTest, BuffersLieInSlabsOnceADeviceIsUsed) {
 TEST(RegisteredMemoryTest, AboveTheLimitBuffersAreOrdinaryMemory) {
   StandinLibrary library;
   auto device = Device::Open(library.verbs(), "standin0").value();
-  RegisteredMemory memory(2 * RegisteredMemory::kSlabBytes);
+  SlabBudget budget(2 * RegisteredMemory::kSlabBytes);
+  RegisteredMemory memory(budget);
   {
     BufferPool pool(memory);
     ASSERT_TRUE(memory.Use(*device).ok());
@@ -98,7 +100,8 @@ TEST(RegisteredMemoryTest, AboveTheLimitBuffersAreOrdinaryMemory) {
 TEST(RegisteredMemoryTest, MemoryThatWasGivenBackServesAgain) {
   StandinLibrary library;
   auto device = Device::Open(library.verbs(), "standin0").value();
-  RegisteredMemory memory(size_t{64} << 20);
+  SlabBudget budget(size_t{64} << 20);
+  RegisteredMemory memory(budget);
   ASSERT_TRUE(memory.Use(*device).ok());
   std::byte* kept = memory.Make(64);
   std::byte* first = memory.Make(4096);
@@ -119,7 +122,8 @@ TEST(RegisteredMemoryTest, IfTheSystemRegistersNothingTheErrorSaysWhichLimitToRa
   StandinLibrary library;
   library.control().LimitRegisteredBytes(0);
   auto device = Device::Open(library.verbs(), "standin0").value();
-  RegisteredMemory memory(size_t{8} << 20);
+  SlabBudget budget(size_t{8} << 20);
+  RegisteredMemory memory(budget);
   Status refused = memory.Use(*device);
   EXPECT_EQ(refused.code(), StatusCode::kExhausted);
   EXPECT_NE(refused.message().find("standin0 cannot reach this process' memory"), std::string::npos)
@@ -130,7 +134,8 @@ TEST(RegisteredMemoryTest, IfTheSystemRegistersNothingTheErrorSaysWhichLimitToRa
 TEST(RegisteredMemoryTest, ASlabThatCannotBeRegisteredServesAsOrdinaryMemory) {
   StandinLibrary library;
   auto device = Device::Open(library.verbs(), "standin0").value();
-  RegisteredMemory memory(size_t{8} << 20);
+  SlabBudget budget(size_t{8} << 20);
+  RegisteredMemory memory(budget);
   {
     BufferPool pool(memory);
     ASSERT_TRUE(memory.Use(*device).ok());
@@ -147,7 +152,8 @@ TEST(RegisteredMemoryTest, ASlabThatCannotBeRegisteredServesAsOrdinaryMemory) {
 TEST(RegisteredMemoryTest, WhatWasRefusedIsTriedAgainWhenThereIsMemory) {
   StandinLibrary library;
   auto device = Device::Open(library.verbs(), "standin0").value();
-  RegisteredMemory memory(size_t{8} << 20);
+  SlabBudget budget(size_t{8} << 20);
+  RegisteredMemory memory(budget);
   ASSERT_TRUE(memory.Use(*device).ok());
   constexpr size_t kBytes = RegisteredMemory::kSlabBytes;
   std::byte* reached = memory.Make(kBytes);
@@ -165,7 +171,8 @@ TEST(RegisteredMemoryTest, WhatWasRefusedIsTriedAgainWhenThereIsMemory) {
 TEST(RegisteredMemoryTest, AChildDoesNotSeeIt) {
   StandinLibrary library;
   auto device = Device::Open(library.verbs(), "standin0").value();
-  RegisteredMemory memory(size_t{8} << 20);
+  SlabBudget budget(size_t{8} << 20);
+  RegisteredMemory memory(budget);
   ASSERT_TRUE(memory.Use(*device).ok());
   std::byte* buffer = memory.Make(4096);
   std::memset(buffer, 7, 4096);

@@ -134,6 +134,10 @@ Result<Gid> GidOfAddress(const std::string& address) {
   return Status(StatusCode::kInvalidArgument, address + " is no address");
 }
 
+Status CheckDevices(const std::vector<DeviceFacts>& devices, const DeviceWish& wish) {
+  return CandidatesOf(devices, wish).empty() ? WhyNoCandidate(devices, wish) : Status::Ok();
+}
+
 Result<DeviceChoice> ChooseDevice(const std::vector<DeviceFacts>& devices, const DeviceWish& wish) {
   Result<Gid> gid = GidOfAddress(wish.address);
   if (!gid.ok()) return gid.status();

@@ -54,6 +54,9 @@ struct DeviceChoice {
 // Returns the GID of an address, IPv4-mapped or IPv6. kInvalidArgument: `address` is no literal.
 Result<Gid> GidOfAddress(const std::string& address);
 
+// Returns ok if some device may serve, for whatever address. Errors like ChooseDevice.
+Status CheckDevices(const std::vector<DeviceFacts>& devices, const DeviceWish& wish);
+
 // Returns the device and its GID that belong to the connection's own address. On InfiniBand, whose
 // ports need no addresses of IP, also a device that is named serves. kUnavailable: there is none;
 // the text says why, and what to do.

@@ -17,6 +17,10 @@
 
 namespace byteps::transport {
 
+// The kinds of the frames by which a connection changes to RDMA. The switch is the last frame of
+// its sender over TCP; it has no payload.
+enum class UpgradeFrame : uint8_t { kOffer = 240, kAccept = 241, kDecline = 242, kSwitch = 243 };
+
 using Gid = std::array<uint8_t, 16>;
 
 enum class LinkLayer : uint8_t { kInfiniBand = 1, kEthernet = 2 };

@@ -106,8 +106,10 @@ size_t RdmaChannel::TakeSome(ByteSpan into) {
   return count;
 }
 
-// Looks once more at the end, for bytes that the other end sent before it ended.
+// Looks once more at the end, for bytes that the other end sent before it ended. The queue pair of
+// an end that leaves is gone before its socket is, so a broken one may mean no more than that.
 int RdmaChannel::WhyNothing() {
+  if (!pair_->status().ok()) Woken();
   if (spoke_ || pair_->status().code() == StatusCode::kProtocol) return EPROTO;
   if (ended_) {
     pair_->Drain();
@@ -127,8 +129,7 @@ ByteChannel::Passed RdmaChannel::Send(std::span<const iovec> parts) {
   Passed passed{pair_->unconfirmed_bytes() - before, kThrough};
   pair_->Flush();
   if (!pair_->status().ok()) return {passed.bytes, EPROTO};
-  bool waits = !rest.empty() || (parts.empty() && unsent_bytes() > 0);
-  if (waits) passed.stop = EAGAIN;
+  if (!rest.empty()) passed.stop = EAGAIN;
   return passed;
 }
 

@@ -23,12 +23,17 @@ class RdmaChannel final : public ByteChannel {
   void Woken() override;
   Passed Receive(std::span<const iovec> parts) override;
   Passed Send(std::span<const iovec> parts) override;
-  size_t unsent_bytes() const override { return pair_->unconfirmed_bytes(); }
+  // The device has all that Send has taken.
+  size_t unsent_bytes() const override { return 0; }
+  size_t unconfirmed_bytes() const override { return pair_->unconfirmed_bytes(); }
   // Messages may lie in slots while the socket is not readable.
   size_t held_bytes_max() const override { return SIZE_MAX; }
   bool room_wakes_reader() const override { return true; }
   ConstByteSpan binding() const override { return {}; }
   Status Trouble() const override;
+
+  QueuePair& pair() { return *pair_; }
+  const QueuePair& pair() const { return *pair_; }
 
  private:
   class Rest;

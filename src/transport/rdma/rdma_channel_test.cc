@@ -115,7 +115,7 @@ TEST_F(RdmaChannelTest, AStreamInEachDirectionComesWholeHoweverItIsCut) {
       Step(back, B(), A());
       return HasFatalFailure() ||
              (there.got_bytes == there.got.size() && back.got_bytes == back.got.size() &&
-              A().unsent_bytes() + B().unsent_bytes() == 0);
+              A().unconfirmed_bytes() + B().unconfirmed_bytes() == 0);
     }));
     EXPECT_TRUE(there.sent == there.got);
     EXPECT_TRUE(back.sent == back.got);
@@ -132,11 +132,11 @@ TEST_F(RdmaChannelTest, AFrameWithAPieceIsOneMessageAndSmallFramesShareOne) {
   std::vector<std::byte> piece(32768);
   std::vector<iovec> frame = {{head.data(), head.size()}, {piece.data(), piece.size()}};
   EXPECT_EQ(A().Send(frame).bytes, 64u + 32768u);
-  ASSERT_TRUE(Until([&] { return A().unsent_bytes() == 0; }));
+  ASSERT_TRUE(Until([&] { return A().unconfirmed_bytes() == 0; }));
   EXPECT_EQ(library_.control().counts().messages - before, 1u);
   std::vector<iovec> small(200, iovec{head.data(), head.size()});
   EXPECT_EQ(A().Send(small).bytes, 200u * 64u);
-  ASSERT_TRUE(Until([&] { return A().unsent_bytes() == 0; }));
+  ASSERT_TRUE(Until([&] { return A().unconfirmed_bytes() == 0; }));
   EXPECT_EQ(library_.control().counts().messages - before, 2u);
 }
 
@@ -149,7 +149,7 @@ TEST_F(RdmaChannelTest, WithoutSlotsTheSenderWaitsAndTheReaderIsWoken) {
   EXPECT_GE(first.bytes, 4096u);
   EXPECT_LE(first.bytes, 2u * 4096u) << "two of four slots are kept";
   EXPECT_TRUE(A().room_wakes_reader());
-  ASSERT_TRUE(Until([&] { return A().unsent_bytes() == 0; }));
+  ASSERT_TRUE(Until([&] { return A().unconfirmed_bytes() == 0; }));
   EXPECT_EQ(A().Send(parts).bytes, 0u) << "it came through, and nobody has read it";
 }
 
@@ -158,7 +158,7 @@ TEST_F(RdmaChannelTest, WhatWasSentBeforeTheEndIsReadBeforeTheEnd) {
   std::vector<std::byte> bytes(10000, std::byte{7});
   std::vector<iovec> out = {{bytes.data(), bytes.size()}};
   EXPECT_EQ(A().Send(out).bytes, bytes.size());
-  ASSERT_TRUE(Until([&] { return A().unsent_bytes() == 0; }));
+  ASSERT_TRUE(Until([&] { return A().unconfirmed_bytes() == 0; }));
   Leave(0);
   B().Woken();
   std::vector<std::byte> got(20000);
@@ -176,7 +176,7 @@ TEST_F(RdmaChannelTest, WhoIsToldMayReadAndLeaveAfterTheEnd) {
   std::vector<iovec> out = {{bytes.data(), bytes.size()}};
   EXPECT_EQ(A().Send(out).bytes, bytes.size());
   // The other end has the message, and has not looked yet.
-  ASSERT_TRUE(PollUntil(hosts_[0], hosts_[0], [&] { return A().unsent_bytes() == 0; }));
+  ASSERT_TRUE(PollUntil(hosts_[0], hosts_[0], [&] { return A().unconfirmed_bytes() == 0; }));
   Leave(0);
   B().Woken();
   size_t got = 0;

@@ -39,7 +39,8 @@ class StandinLibrary {
 struct RdmaHost {
   explicit RdmaHost(const Verbs& verbs, size_t bytes_max = size_t{64} << 20)
       : device(Device::Open(verbs, "standin0").value()),
-        memory(bytes_max),
+        budget(bytes_max),
+        memory(budget),
         watch(CompletionWatch::Make(*device).value()),
         at(ChooseDevice(ListDevices(verbs), Wish()).value()) {}
   ~RdmaHost() {
@@ -55,6 +56,7 @@ struct RdmaHost {
   RdmaParts parts() { return {*device, *watch, memory, pool}; }
 
   std::unique_ptr<Device> device;
+  SlabBudget budget;
   RegisteredMemory memory;
   BufferPool pool{memory};
   std::unique_ptr<CompletionWatch> watch;

@@ -33,6 +33,14 @@ Status Refused(const Device& device, int error) {
 
 }  // namespace
 
+bool SlabBudget::Take(size_t bytes) {
+  size_t taken = taken_;
+  do {
+    if (taken + bytes > bytes_max_) return false;
+  } while (!taken_.compare_exchange_weak(taken, taken + bytes));
+  return true;
+}
+
 RegisteredMemory::~RegisteredMemory() {
   for (auto& [begin, slab] : slabs_) {
     assert(slab->count == 0);
@@ -45,7 +53,8 @@ Status RegisteredMemory::Use(const Device& device) {
   Slab* first = slabs_.empty() ? AddSlab(kSlabBytes) : slabs_.begin()->second.get();
   if (first == nullptr) {
     return {StatusCode::kExhausted, "there is no memory for messages over RDMA within " +
-                                        std::to_string(bytes_max_ >> 20) + " MiB"};
+                                        std::to_string(budget_.bytes_max() >> 20) +
+                                        " MiB (BYTEPS_RDMA_BUFFER_MB)"};
   }
   if (!Register(*first, device)) return Refused(device, errno);
   for (auto& [begin, slab] : slabs_) {
@@ -139,9 +148,12 @@ std::byte* RegisteredMemory::Carve(size_t bytes) {
 }
 
 RegisteredMemory::Slab* RegisteredMemory::AddSlab(size_t bytes) {
-  if (slab_bytes_ + bytes > bytes_max_) return nullptr;
+  if (!budget_.Take(bytes)) return nullptr;
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return nullptr;
+  if (memory == MAP_FAILED) {
+    budget_.Give(bytes);
+    return nullptr;
+  }
   // Large pages make the device's tables shorter; it is no error if there are none.
   madvise(memory, bytes, MADV_HUGEPAGE);
   madvise(memory, bytes, MADV_DONTFORK);
@@ -178,6 +190,7 @@ void RegisteredMemory::End(Slab& slab) {
   for (auto& [device, region] : slab.regions) device->Deregister(region);
   munmap(slab.begin, slab.bytes);
   slab_bytes_ -= slab.bytes;
+  budget_.Give(slab.bytes);
 }
 
 }  // namespace byteps::transport

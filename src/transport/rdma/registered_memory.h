@@ -8,6 +8,7 @@
 // Belongs to the thread of its loop.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -25,12 +26,28 @@ namespace byteps::transport {
 
 class Device;
 
+// SlabBudget: the limit of the memory in slabs, for all loops of a process together. Thread-safe.
+class SlabBudget {
+ public:
+  explicit SlabBudget(size_t bytes_max) : bytes_max_(bytes_max) {}
+
+  // Returns false if the limit does not allow so many bytes more.
+  bool Take(size_t bytes);
+  void Give(size_t bytes) { taken_ -= bytes; }
+  size_t bytes_max() const { return bytes_max_; }
+  size_t taken() const { return taken_; }
+
+ private:
+  const size_t bytes_max_;
+  std::atomic<size_t> taken_ = 0;
+};
+
 class RegisteredMemory final : public BufferSource {
  public:
   static constexpr size_t kSlabBytes = size_t{2} << 20;
 
-  // `bytes_max`: the limit of the memory in slabs.
-  explicit RegisteredMemory(size_t bytes_max) : bytes_max_(bytes_max) {}
+  // `budget` must outlive this object.
+  explicit RegisteredMemory(SlabBudget& budget) : budget_(budget) {}
   RegisteredMemory(const RegisteredMemory&) = delete;
   RegisteredMemory& operator=(const RegisteredMemory&) = delete;
   // REQUIRES: all memory was given back.
@@ -72,7 +89,7 @@ class RegisteredMemory final : public BufferSource {
   void End(Slab& slab);
   Slab* SlabOf(const std::byte* memory) const;
 
-  const size_t bytes_max_;
+  SlabBudget& budget_;
   std::vector<const Device*> devices_;
   std::map<const std::byte*, std::unique_ptr<Slab>> slabs_;  // by where they begin
   std::map<size_t, Size> sizes_;

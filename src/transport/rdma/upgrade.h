@@ -54,8 +54,9 @@ class Upgrade {
   bool is_declined() const { return state_ == State::kDeclined; }
   bool sends_over_rdma() const { return out_switched_; }
   bool receives_over_rdma() const { return in_switched_; }
-  // Returns why there is no RDMA. REQUIRES: is_declined().
+  // Returns why there is no RDMA, and whether the other end said so. REQUIRES: is_declined().
   const Decline& why() const { return why_; }
+  bool is_told() const { return told_; }
 
  private:
   enum class State {

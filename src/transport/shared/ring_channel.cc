@@ -40,6 +40,7 @@ class RingChannel final : public ByteChannel {
   // waits.
   size_t held_bytes_max() const override { return SIZE_MAX; }
   bool room_wakes_reader() const override { return true; }
+  std::string medium() const override { return "shared memory"; }
   ConstByteSpan binding() const override { return {}; }
   Status Trouble() const override;
 

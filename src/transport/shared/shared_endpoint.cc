@@ -48,7 +48,7 @@ std::unique_ptr<Connection> Open(TcpLoop& loop, local::UniqueFd socket,
   state.peer_name = PeerNameOf(socket.get());
   state.local_address = "127.0.0.1";
   auto stream = std::make_shared<TcpStream>(loop, socket.Release(), std::move(state));
-  stream->Open();
+  stream->Begin();
   return std::make_unique<TcpConnection>(std::move(stream));
 }
 

@@ -9,13 +9,40 @@
 #include <sys/uio.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "src/base/status.h"
 #include "src/base/types.h"
 
 namespace byteps::transport {
+
+class TcpLoop;
+
+// ChannelHost: the stream of a channel, for a channel that changes the way of its bytes while the
+// connection is open. REQUIRES for all methods: the channel is attached.
+class ChannelHost {
+ public:
+  virtual TcpLoop& loop() = 0;
+  virtual const std::string& peer_name() const = 0;
+  virtual const std::string& local_address() const = 0;
+  // Queues a frame of an own kind in front of all frames that have not begun.
+  virtual void SendOwn(uint8_t kind, ConstByteSpan payload) = 0;
+  // Calls Receive and Send again, because the channel may go on, whatever its socket says. The
+  // channel may be gone afterwards.
+  virtual void Wake() = 0;
+  // Ends the connection for this reason; the text follows the peer's name. The channel may be gone
+  // afterwards.
+  virtual void Fail(const Status& why) = 0;
+  // Runs `work` later, unless the stream has left the channel's loop or is closed by then.
+  virtual void Later(std::function<void()> work) = 0;
+
+ protected:
+  ~ChannelHost() = default;
+};
 
 class ByteChannel {
  public:
@@ -53,6 +80,10 @@ class ByteChannel {
   // parts, goes on with them.
   virtual size_t unsent_bytes() const = 0;
 
+  // Returns the bytes that left and may still get lost if this end goes now. The channel wakes its
+  // host when there are fewer. A socket sends on after its end, so it has none.
+  virtual size_t unconfirmed_bytes() const { return 0; }
+
   // Returns the most bytes that Receive may have without the socket being readable.
   virtual size_t held_bytes_max() const = 0;
 
@@ -60,6 +91,27 @@ class ByteChannel {
   // take. The system then does not give up a peer that reads nothing, so the stream counts the
   // time.
   virtual bool room_wakes_reader() const { return false; }
+
+  // ---- a channel that changes the way of its bytes ----
+
+  // The stream `host` has this channel from now on. `moved`: it had the channel on another loop
+  // before. `host` must outlive the time until Release.
+  virtual void Attach(ChannelHost& /*host*/, bool /*moved*/) {}
+  // The stream is closed, or leaves the loop. Afterwards the channel uses nothing of the loop.
+  virtual void Release() {}
+  // A frame of an own kind has come. Returns true if the bytes behind it come another way. An error
+  // ends the connection; the text follows the peer's name.
+  virtual Result<bool> OnOwnFrame(uint8_t kind, ConstByteSpan payload);
+  // Returns whether the bytes of the next frame shall leave another way. The stream then calls
+  // BeginSwitch when it has written all frames that had begun.
+  virtual bool WantsSwitch() const { return false; }
+  virtual void BeginSwitch() {}
+
+  // The stream gives the peer up, because no bytes came through for too long.
+  virtual void OnStuck() {}
+
+  // Returns Connection::Medium.
+  virtual std::string medium() const { return "tcp"; }
 
   // Returns Connection::ChannelBinding. Empty until Open is through.
   virtual ConstByteSpan binding() const = 0;
@@ -69,6 +121,11 @@ class ByteChannel {
   // bytes make no sense. The last two have a text that follows the peer's name.
   virtual Status Trouble() const = 0;
 };
+
+inline Result<bool> ByteChannel::OnOwnFrame(uint8_t kind, ConstByteSpan /*payload*/) {
+  return Status(StatusCode::kProtocol,
+                "it sent a frame of the kind " + std::to_string(kind) + ", which nobody asked for");
+}
 
 // Makes the channels of a transport. Thread-safe.
 class ByteChannels {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "src/transport/tcp/own_frames.h"
+
 namespace byteps::transport {
 
 // Returns the next `wanted` bytes as one span, without a copy if they lie together in `input`.
@@ -34,9 +36,10 @@ bool FrameParser::ReadPrefix(ConstByteSpan prefix) {
   } else if (header_bytes_ > kHeaderBytesMax) {
     error_ = "a frame announces a header of " + std::to_string(header_bytes_) +
              " bytes, more than the " + std::to_string(kHeaderBytesMax) + " allowed";
-  } else if (payload_bytes_ > limits_.payload_bytes_max) {
+  } else if (size_t limit = IsOwnKind(kind_) ? kOwnPayloadBytesMax : limits_.payload_bytes_max;
+             payload_bytes_ > limit) {
     error_ = "a frame announces a payload of " + std::to_string(payload_bytes_) +
-             " bytes, more than the " + std::to_string(limits_.payload_bytes_max) + " allowed";
+             " bytes, more than the " + std::to_string(limit) + " allowed";
   }
   return error_.empty();
 }

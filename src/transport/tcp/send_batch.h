@@ -34,6 +34,8 @@ class SendBatch {
   void Written(size_t bytes);
 
   bool empty() const { return taken_.empty() && queue_.empty(); }
+  // Returns whether no frame has begun that is not written completely.
+  bool at_border() const { return first_written_ == 0; }
   // Returns the bytes that are not written yet, of this batch and of the queue.
   size_t bytes() const { return queue_.bytes() - first_written_; }
 

@@ -15,9 +15,8 @@
 
 #include "src/base/check.h"
 #include "src/transport/address.h"
-#include "src/transport/tcp/peer_owner.h"
+#include "src/transport/tcp/own_frames.h"
 #include "src/transport/tcp/socket_options.h"
-#include "src/transport/tcp/socket_path.h"
 
 namespace byteps::transport {
 namespace {
@@ -26,21 +25,14 @@ using asio::ip::tcp;
 
 // After so many bytes the other connections of the loop get their turn.
 constexpr size_t kReadBudgetBytes = size_t{1} << 20;
-constexpr size_t kWriteBudgetBytes = size_t{1} << 20;
 // Bytes of a larger read fall out of the cache before anybody looks at them.
 constexpr size_t kDirectBytesMax = size_t{256} * 1024;
 // For a shorter rest the system call costs more than the wake-ups that it saves.
 constexpr size_t kLowWaterBytesMin = size_t{8} * 1024;
-constexpr size_t kSendParts = 255;
 // A payload of this size is worth a system call of its own, and the next size is room for the bytes
 // before the next payload.
 constexpr size_t kLargePayloadBytes = size_t{16} * 1024;
 constexpr size_t kHeaderReadBytes = 128;
-// The stream looks at a path again after so many bytes, if it does not know its round-trip time.
-constexpr uint64_t kLookAtPathBytes = uint64_t{64} * 1024;
-// A long path loses packets. One lost probe must not end a connection, and the timeout must leave
-// time for three repetitions, each twice as late as the one before.
-constexpr Duration kLongPathUserTimeout = seconds(4);
 
 asio::ip::address Unmapped(const asio::ip::address& address) {
   if (address.is_v6() && address.to_v6().is_v4_mapped()) {
@@ -100,8 +92,13 @@ std::shared_ptr<TcpStream> NewStream(TcpLoop& loop, tcp::socket socket, ByteChan
   SocketInTransit transit(socket.release(error));
   state.channel = loop.channels().Make(transit.fd(), side);
   auto stream = std::make_shared<TcpStream>(loop, transit.Arrive(), std::move(state));
-  stream->Open();
+  stream->Begin();
   return stream;
+}
+
+void TcpStream::Begin(bool moved) {
+  channel_->Attach(*this, moved);
+  Open();
 }
 
 // Opens the channel. Without a receiver a failure waits for one, and then the channel reports it
@@ -159,7 +156,7 @@ void TcpStream::CloseAfterFlush(Duration patience) {
   patience_.async_wait([self = shared_from_this()](const std::error_code& error) {
     if (!error) self->Finish(Status::Ok());
   });
-  if (queued_bytes() == 0) ShutDownWrites();
+  ShutDownOnceThrough();
   // A close with unread bytes would reset the connection and might destroy bytes that were sent. So
   // the stream reads on until the peer has seen the end and closes, too.
   channel_open_ ? ReadSoon() : ArmRead();
@@ -235,6 +232,7 @@ bool TcpStream::ReceiveSome(size_t* received) {
     size_t straight = std::min(passed.bytes, direct_bytes);
     parser_.Received(straight);
     Parse(buffer.first(passed.bytes - straight));
+    if (std::exchange(redirected_, false)) return Reading();
   }
   if (passed.stop == ByteChannel::kThrough) return true;
   if (Reading()) OnReadStopped(passed.stop);
@@ -260,8 +258,7 @@ void TcpStream::OnReadStopped(int stop) {
   if (stop == EPROTO || write_error_ == EPROTO) {
     Status trouble = channel_->Trouble();
     if (trouble.code() == StatusCode::kRefused) return Finish(trouble);
-    return Finish(
-        {trouble.code(), "lost the connection to " + peer_name_ + ": " + trouble.message()});
+    return Fail(trouble);
   }
   // The failed write saw the cause; a read afterwards only tells that the connection is over.
   int cause = write_error_ != 0 ? write_error_ : (stop == ByteChannel::kEndOfStream ? 0 : stop);
@@ -287,7 +284,7 @@ void TcpStream::Parse(ConstByteSpan bytes) {
       case FrameParser::Event::kHeader: HandleHeader(); break;
       case FrameParser::Event::kFrame:
         diverted_ = BufferRef();
-        receiver_->OnFrame();
+        IsOwnKind(parser_.kind()) ? HandleOwnFrame(bytes) : receiver_->OnFrame();
         break;
       case FrameParser::Event::kBad:
         Finish(
@@ -300,6 +297,7 @@ void TcpStream::Parse(ConstByteSpan bytes) {
 }
 
 void TcpStream::HandleHeader() {
+  if (IsOwnKind(parser_.kind())) return HandleOwnHeader();
   size_t payload_bytes = parser_.payload_bytes();
   Result<ByteSpan> place = receiver_->OnHeader(parser_.kind(), parser_.header(), payload_bytes);
   if (phase_ != Phase::kOpen) return;
@@ -311,6 +309,27 @@ void TcpStream::HandleHeader() {
                       " bytes for a payload of " + std::to_string(payload_bytes)));
   } else {
     parser_.SetPlace(place.value());
+  }
+}
+
+void TcpStream::HandleOwnHeader() {
+  if (!parser_.header().empty()) {
+    return Fail({StatusCode::kProtocol, "it sent a frame of the kind " +
+                                            std::to_string(parser_.kind()) +
+                                            " with a header, which no such frame has"});
+  }
+  own_payload_.resize(parser_.payload_bytes());
+  parser_.SetPlace(own_payload_);
+}
+
+// `rest`: bytes that came behind the frame.
+void TcpStream::HandleOwnFrame(ConstByteSpan rest) {
+  Result<bool> redirects = channel_->OnOwnFrame(parser_.kind(), own_payload_);
+  if (phase_ != Phase::kOpen) return;
+  if (!redirects.ok()) return Fail(redirects.status());
+  redirected_ = redirects.value();
+  if (redirected_ && !rest.empty()) {
+    Fail({StatusCode::kProtocol, "it sent bytes over TCP after it had changed to RDMA"});
   }
 }
 
@@ -332,110 +351,13 @@ void TcpStream::SetLowWater(size_t bytes) {
   SetReceiveLowWater(socket_.native_handle(), bytes);
 }
 
-// ---- writing ----
-
-void TcpStream::Flush() {
-  flush_pending_ = false;
-  if (!Reading() || write_armed_ || write_error_ != 0) return;
-  std::array<iovec, kSendParts> parts;
-  for (size_t written = 0; HasToWrite();) {
-    if (written >= kWriteBudgetBytes) {
-      flush_pending_ = true;
-      loop_.FlushLater(shared_from_this());
-      return;
-    }
-    SendBatch::Gathered gathered;
-    if (channel_open_) gathered = batch_.Gather(parts, kWriteBudgetBytes);
-    ByteChannel::Passed passed = channel_->Send(std::span(parts).first(gathered.parts));
-    batch_.Written(passed.bytes);
-    written_bytes_ += passed.bytes;
-    if (written_bytes_ >= look_at_path_at_) LookAtPath();
-    if (passed.stop == EAGAIN) return ArmWrite();
-    if (passed.stop != ByteChannel::kThrough) return OnWriteFailed(passed.stop);
-    written += passed.bytes;
-  }
-  if (phase_ == Phase::kDraining && queued_bytes() == 0) ShutDownWrites();
-}
-
-bool TcpStream::HasToWrite() const {
-  return channel_->unsent_bytes() > 0 || (channel_open_ && !batch_.empty());
-}
-
-void TcpStream::ArmWrite() {
-  write_armed_ = true;
-  if (channel_->room_wakes_reader()) {
-    WatchProgress();
-    return ArmRead();
-  }
-  socket_.async_wait(asio::posix::stream_descriptor::wait_write,
-                     [self = shared_from_this()](const std::error_code& error) {
-                       self->write_armed_ = false;
-                       if (error != asio::error::operation_aborted) self->Flush();
-                     });
-}
-
-// Tries to write again, because there may be room that the channel has not reported yet.
-void TcpStream::WriteAgain() {
-  if (!write_armed_ || !channel_->room_wakes_reader()) return;
-  write_armed_ = false;
-  Flush();
-}
-
-void TcpStream::WatchProgress() {
-  Duration limit = loop_.options().user_timeout;
-  if (watching_progress_ || limit == Duration::zero()) return;
-  watching_progress_ = true;
-  written_at_last_look_ = written_bytes_;
-  progress_.expires_after(std::chrono::ceil<asio::steady_timer::duration>(limit));
-  progress_.async_wait([self = shared_from_this()](const std::error_code& error) {
-    self->watching_progress_ = false;
-    if (error || !self->Reading() || !self->write_armed_) return;
-    if (self->written_bytes_ == self->written_at_last_look_) return self->OnWriteFailed(ETIMEDOUT);
-    self->WatchProgress();
-  });
-}
-
-// Asks for the round-trip time until it is known. Mostly it is known when the connection is made.
-void TcpStream::LookAtPath() {
-  if (written_bytes_ < look_at_path_at_) return;
-  const TcpOptions& options = loop_.options();
-  const Duration round_trip = RoundTrip();
-  const bool known = round_trip > Duration::zero();
-  look_at_path_at_ = known ? UINT64_MAX : written_bytes_ + kLookAtPathBytes;
-  if (!known || round_trip < options.long_path) return;
-  if (options.user_timeout > Duration::zero()) {
-    SetUserTimeout(socket_.native_handle(), std::max(options.user_timeout, kLongPathUserTimeout));
-  }
-  LongPath path{peer_name_, round_trip, "", ""};
-  const std::string& wanted = options.long_path_congestion_control;
-  if (!wanted.empty()) {
-    const Status set = SetCongestionControl(socket_.native_handle(), wanted);
-    if (!set.ok()) path.trouble = set.message();
-  }
-  path.congestion_control = CongestionControlOf(socket_.native_handle());
-  if (options.on_long_path) options.on_long_path(path);
-}
-
-Status TcpStream::CheckSameUser() { return transport::CheckSameUser(socket_.native_handle()); }
-
-Duration TcpStream::RoundTrip() { return RoundTripOf(socket_.native_handle()); }
-
-// Reads all bytes of the peer before it reports the loss, because the peer may have told its reason
-// before it left.
-void TcpStream::OnWriteFailed(int error) {
-  write_error_ = error;
-  batch_.Clear();
-  ::shutdown(socket_.native_handle(), SHUT_RDWR);
-}
-
-void TcpStream::ShutDownWrites() { ::shutdown(socket_.native_handle(), SHUT_WR); }
-
 // ---- the end ----
 
 void TcpStream::Shut() {
   phase_ = Phase::kClosed;
   batch_.Clear();
   diverted_ = BufferRef();  // its pool may go before this stream
+  channel_->Release();
   patience_.cancel();
   progress_.cancel();
   // The shutdown ends the connection even if a forked child still has the descriptor.
@@ -463,6 +385,7 @@ void TcpStream::MoveTo(TcpLoop& target, std::function<void(std::unique_ptr<Conne
 
 void TcpStream::FinishMove(ConstByteSpan unparsed) {
   SetLowWater(1);
+  channel_->Release();
   SocketInTransit transit(socket_.release());
   State state{std::move(channel_), parser_.limits(),
               std::vector<std::byte>(unparsed.begin(), unparsed.end()), peer_name_, local_address_};
@@ -470,7 +393,7 @@ void TcpStream::FinishMove(ConstByteSpan unparsed) {
       move_.target->io(), [&target = *move_.target, adopt = std::move(move_.adopt),
                            state = std::move(state), transit = std::move(transit)]() mutable {
         auto stream = std::make_shared<TcpStream>(target, transit.Arrive(), std::move(state));
-        stream->Open();
+        stream->Begin(true);
         adopt(std::make_unique<TcpConnection>(std::move(stream)));
       });
 }

@@ -27,7 +27,7 @@ namespace byteps::transport {
 // Returns "10.0.0.3:4711", even for an IPv4 address that came in through an IPv6 socket.
 std::string NameOf(const asio::ip::tcp::endpoint& endpoint);
 
-class TcpStream final : public std::enable_shared_from_this<TcpStream> {
+class TcpStream final : public std::enable_shared_from_this<TcpStream>, private ChannelHost {
  public:
   // The state of a stream besides its socket; it moves to another loop with all of it.
   struct State {
@@ -41,8 +41,9 @@ class TcpStream final : public std::enable_shared_from_this<TcpStream> {
   // The stream owns `socket` from now on.
   TcpStream(TcpLoop& loop, int socket, State state);
 
-  // Opens the channel, whether the stream is started or not. Must be called once, first.
-  void Open();
+  // Attaches and opens the channel, whether the stream is started or not. Must be called once,
+  // first. `moved`: the stream comes from another loop.
+  void Begin(bool moved = false);
 
   // Do the same as in Connection.
   void Start(FrameReceiver* receiver);
@@ -52,8 +53,9 @@ class TcpStream final : public std::enable_shared_from_this<TcpStream> {
   void CloseAfterFlush(Duration patience);
   void Detach(ConstByteSpan memory, BufferPool& pool);
   size_t queued_bytes() const { return batch_.bytes() + channel_->unsent_bytes(); }
-  const std::string& peer_name() const { return peer_name_; }
-  const std::string& local_address() const { return local_address_; }
+  const std::string& peer_name() const override { return peer_name_; }
+  const std::string& local_address() const override { return local_address_; }
+  std::string Medium() const { return channel_ == nullptr ? "" : channel_->medium(); }
   ConstByteSpan binding() const { return channel_->binding(); }
   Status CheckSameUser();
   Duration RoundTrip();
@@ -77,7 +79,14 @@ class TcpStream final : public std::enable_shared_from_this<TcpStream> {
     std::function<void(std::unique_ptr<Connection>)> adopt;
   };
 
+  TcpLoop& loop() override { return loop_; }
+  void SendOwn(uint8_t kind, ConstByteSpan payload) override;
+  void Wake() override;
+  void Fail(const Status& why) override;
+  void Later(std::function<void()> work) override;
+
   bool Reading() const { return phase_ == Phase::kOpen || phase_ == Phase::kDraining; }
+  void Open();
   void ArmRead();
   void ReadSoon();
   void OnReadable();
@@ -89,16 +98,19 @@ class TcpStream final : public std::enable_shared_from_this<TcpStream> {
   void ParseUnparsed();
   void Parse(ConstByteSpan bytes);
   void HandleHeader();
+  void HandleOwnHeader();
+  void HandleOwnFrame(ConstByteSpan rest);
   void UpdateLowWater();
   void SetLowWater(size_t bytes);
 
   bool HasToWrite() const;
+  bool WantsSwitch() const;
   void ArmWrite();
   void WriteAgain();
   void WatchProgress();
   void LookAtPath();
   void OnWriteFailed(int error);
-  void ShutDownWrites();
+  void ShutDownOnceThrough();
 
   void Shut();
   void Finish(const Status& why);
@@ -115,13 +127,14 @@ class TcpStream final : public std::enable_shared_from_this<TcpStream> {
   FrameQueue queue_;
   SendBatch batch_{queue_};
   std::vector<std::byte> unparsed_;
-  BufferRef diverted_;  // gets the rest of a payload whose place was taken back
+  std::vector<std::byte> own_payload_;  // of a frame of the transport's own kinds
+  BufferRef diverted_;                  // gets the rest of a payload whose place was taken back
   Move move_{};
   asio::steady_timer patience_;
   // This timer gives up a peer that reads nothing, if the socket does not (room_wakes_reader).
   asio::steady_timer progress_;
   uint64_t written_bytes_ = 0;
-  uint64_t written_at_last_look_ = 0;
+  uint64_t passed_at_last_look_ = 0;
   uint64_t look_at_path_at_ = 0;  // the next look is after so many written bytes
   bool watching_progress_ = false;
   size_t low_water_ = 1;  // the present SO_RCVLOWAT
@@ -129,6 +142,7 @@ class TcpStream final : public std::enable_shared_from_this<TcpStream> {
   int write_error_ = 0;
   bool channel_open_ = false;
   bool parsing_ = false;
+  bool redirected_ = false;  // the bytes that follow come another way
   bool read_armed_ = false;
   bool read_posted_ = false;
   bool write_armed_ = false;
@@ -155,6 +169,7 @@ class TcpConnection final : public Connection {
   std::string LocalAddress() const override { return stream_->local_address(); }
   ConstByteSpan ChannelBinding() const override { return stream_->binding(); }
   Status CheckSameUser() const override { return stream_->CheckSameUser(); }
+  std::string Medium() const override { return stream_->Medium(); }
   Duration RoundTrip() const override { return stream_->RoundTrip(); }
   void MoveTo(Loop& target, std::function<void(std::unique_ptr<Connection>)> adopt) override {
     // Loops of one transport are all of one kind.

@@ -40,6 +40,15 @@ void BlockSignals() {
 
 }  // namespace
 
+std::string WhyNot(const std::vector<std::string>& settings) {
+  const std::vector<const char*> texts = PointersTo(settings);
+  byteps_session* session = nullptr;
+  byteps_error error{};
+  EXPECT_NE(byteps_open(texts.data(), texts.size(), &session, &error), BYTEPS_OK);
+  byteps_close(session);
+  return error.message;
+}
+
 CApiJob::CApiJob(const Shape& shape, std::vector<std::string> more)
     : shape_(shape),
       more_(std::move(more)),

@@ -14,6 +14,9 @@
 
 namespace byteps::testing {
 
+// Returns the error of a session that cannot be opened.
+std::string WhyNot(const std::vector<std::string>& settings);
+
 class CApiJob {
  public:
   // The shape of a job: so many machines, each with so many ranks, which share memory if there are

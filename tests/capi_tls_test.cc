@@ -13,17 +13,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Returns the error of a session that cannot be opened.
-std::string WhyNot(const std::vector<std::string>& settings) {
-  std::vector<const char*> texts;
-  for (const std::string& setting : settings) texts.push_back(setting.c_str());
-  byteps_session* session = nullptr;
-  byteps_error error{};
-  EXPECT_NE(byteps_open(texts.data(), texts.size(), &session, &error), BYTEPS_OK);
-  byteps_close(session);
-  return error.message;
-}
-
 // A process without TLS, or with another secret, gets an error at once; the job begins all the
 // same.
 TEST(CApiTls, OnlyWhoHasTlsAndTheSecretIsLetIn) {

@@ -119,6 +119,15 @@ Status CheckTls(const Options& options) {
       "same value for all processes of the job (openssl rand -hex 16 makes one)");
 }
 
+Status CheckTransport(const Options& options) {
+  if (options.transport != "rdma" || !options.tls) return Status::Ok();
+  return Contradiction(
+      "transport=rdma (BYTEPS_TRANSPORT) and tls=1 (BYTEPS_TLS) exclude each other: nothing is "
+      "encrypted over RDMA; leave one of them out, or set BYTEPS_TRANSPORT=auto, which is TCP "
+      "under "
+      "TLS");
+}
+
 Status CheckServers(const Options& options) {
   if (!HasConnections(options) || options.num_server > 0) return Status::Ok();
   return Contradiction(
@@ -175,6 +184,7 @@ Status CheckOptions(const Options& options, const GivenOptions& given) {
   if (const Status status = CheckApart(options, given); !status.ok()) return status;
   if (const Status status = CheckServers(options); !status.ok()) return status;
   if (const Status status = CheckTls(options); !status.ok()) return status;
+  if (const Status status = CheckTransport(options); !status.ok()) return status;
   if (const Status status = CheckHeartbeats(options); !status.ok()) return status;
   if (const Status status = CheckInterfaces(options); !status.ok()) return status;
   return options.role == Role::kWorker ? CheckWorker(options) : Status::Ok();

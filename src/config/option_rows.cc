@@ -1,7 +1,5 @@
 #include "src/config/option_rows.h"
 
-#include <algorithm>
-
 #include "src/config/text_limits.h"
 
 namespace byteps::config {
@@ -276,6 +274,36 @@ constexpr OptionRow kRows[] = {
      .field = &Options::tcp_notsent_lowat,
      .maximum = 1 << 30,
      .help = "Bytes that may wait unsent in a socket (TCP_NOTSENT_LOWAT); 0: the system's choice."},
+    {.name = "transport",
+     .variable = "BYTEPS_TRANSPORT",
+     .field = &Options::transport,
+     .choices = "tcp, auto, rdma",
+     .help = "Way of tensors between hosts. auto: RDMA where a card serves the connection, else "
+             "TCP. rdma: the job does not start without it."},
+    {.name = "rdma_devices",
+     .variable = "BYTEPS_RDMA_DEVICES",
+     .field = &Options::rdma_devices,
+     .help = "RDMA devices that may serve, such as mlx5_0,mlx5_1:1; empty: all cards."},
+    {.name = "rdma_library",
+     .variable = "BYTEPS_RDMA_LIBRARY",
+     .field = &Options::rdma_library,
+     .help = "File of libibverbs; empty: the libibverbs.so.1 that the system finds."},
+    {.name = "rdma_buffer_mb",
+     .variable = "BYTEPS_RDMA_BUFFER_MB",
+     .field = &Options::rdma_buffer_mb,
+     .minimum = 4,
+     .maximum = 1 << 20,
+     .help = "Most MiB of memory that RDMA devices reach; connections beyond it are TCP."},
+    {.name = "rdma_traffic_class",
+     .variable = "BYTEPS_RDMA_TRAFFIC_CLASS",
+     .field = &Options::rdma_traffic_class,
+     .maximum = 255,
+     .help = "Traffic class of packets over RoCE, which switches sort by."},
+    {.name = "rdma_service_level",
+     .variable = "BYTEPS_RDMA_SERVICE_LEVEL",
+     .field = &Options::rdma_service_level,
+     .maximum = 15,
+     .help = "Service level of packets over InfiniBand."},
     {.name = "cuda_library",
      .variable = "BYTEPS_CUDA_LIBRARY",
      .field = &Options::cuda_library,
@@ -466,20 +494,6 @@ constexpr OptionRow kRows[] = {
 
 }  // namespace
 
-Readers ReaderOf(Role role) {
-  switch (role) {
-    case Role::kWorker: return kByWorker;
-    case Role::kServer: return kByServer;
-    case Role::kCoordinator: return kByScheduler;
-  }
-  return kByAll;
-}
-
 std::span<const OptionRow> OptionRows() { return kRows; }
-
-const OptionRow* FindOption(std::string_view name) {
-  const auto found = std::ranges::find(kRows, name, &OptionRow::name);
-  return found == std::end(kRows) ? nullptr : &*found;
-}
 
 }  // namespace byteps::config

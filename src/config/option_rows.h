@@ -57,6 +57,7 @@ const OptionRow* FindOption(std::string_view name);
 
 enum class Effect : uint8_t {
   kLauncher,  // read by the launcher or the Python package, not by this library
+  kOption,    // stands for a value of an option, which wins over it
   kNone,      // tunes something that does not exist here or needs no tuning
   kMissing,   // asks for something that this version does not do: worth a warning
 };

@@ -36,9 +36,10 @@ and `DMLC_WORKER_ID` for workers. `bps run` sets them; `bpslaunch` reads them
 constexpr std::string_view kOthersIntroduction = R"(
 ## Other variables of the contract
 
-They set no option of the library. *launcher*: the launcher reads it. *none*: accepted so that
-existing scripts run; there is nothing to tune. *missing*: what it asks for does not exist in this
-version; a value other than the neutral one leads to a warning.
+They have no setting of their own. *launcher*: the launcher reads it. *option*: it stands for the
+value of an option, which wins over it. *none*: accepted so that existing scripts run; there is
+nothing to tune. *missing*: what it asks for does not exist in this version; a value other than the
+neutral one leads to a warning.
 
 | variable | effect | neutral | why |
 |---|---|---|---|
@@ -92,6 +93,7 @@ std::vector<Readers> ReaderGroups() {
 std::string_view EffectName(Effect effect) {
   switch (effect) {
     case Effect::kLauncher: return "launcher";
+    case Effect::kOption: return "option";
     case Effect::kNone: return "none";
     case Effect::kMissing: return "missing";
   }

@@ -117,12 +117,41 @@ bool IsNeutral(const OtherVariable& other, std::string_view value) {
 void TellAboutOtherVariables(const Environment& environment, Options& options) {
   for (const OtherVariable& other : OtherVariables()) {
     const std::string_view value = Trim(environment.Get(other.variable));
-    if (other.effect == Effect::kLauncher || IsNeutral(other, value)) continue;
+    const bool is_read = other.effect == Effect::kLauncher || other.effect == Effect::kOption;
+    if (is_read || IsNeutral(other, value)) continue;
     std::vector<std::string>& list =
         other.effect == Effect::kMissing ? options.warnings : options.notices;
     list.push_back(
         fmt::format("the variable {}={} has no effect: {}", other.variable, value, other.why));
   }
+}
+
+Status UnknownTransport(std::string_view value) {
+  return Status(StatusCode::kInvalidArgument,
+                fmt::format("DMLC_ENABLE_RDMA={}: there are TCP (0, zmq) and verbs for InfiniBand "
+                            "and RoCE (1, ibverbs); libfabric is not there. Leave it out, or set "
+                            "BYTEPS_TRANSPORT to tcp, auto or rdma",
+                            value));
+}
+
+// Takes the transport from the variables of the original.
+Status TakeOldTransport(const Environment& environment, const GivenOptions& given,
+                        Options& options) {
+  if (given.contains("transport")) return Status::Ok();
+  const std::string rdma = LowerCase(Trim(environment.Get("DMLC_ENABLE_RDMA")));
+  const std::string ucx = LowerCase(Trim(environment.Get("DMLC_ENABLE_UCX")));
+  constexpr std::string_view kNoUcxHere =
+      "there is no UCX here: connections for data go over RDMA where a device serves them, else "
+      "over TCP (BYTEPS_TRANSPORT=auto)";
+  if (rdma == "1" || rdma == "ibverbs") {
+    options.transport = "rdma";
+  } else if (rdma == "ucx" || (ucx == "1" && rdma.empty())) {
+    options.transport = "auto";
+    options.notices.emplace_back(kNoUcxHere);
+  } else if (!rdma.empty() && rdma != "0" && rdma != "zmq" && rdma != "multivan") {
+    return UnknownTransport(rdma);
+  }
+  return Status::Ok();
 }
 
 // Sets the worker's local size from the list. CheckOptions later refuses a value that contradicts
@@ -161,6 +190,7 @@ Result<Options> LoadOptions(const Environment& environment, std::span<const std:
     const Status set = SetOption(row, source->text, source->origin, source->factor, options);
     if (!set.ok()) return set;
   }
+  if (const Status old = TakeOldTransport(environment, given, options); !old.ok()) return old;
   DeriveLocalSize(given, options);
   DeriveHeartbeatTimeouts(given, options);
   WarnAboutUnknownVariables(environment, options);

@@ -59,6 +59,12 @@ struct Options {
   int64_t sum_group = 1;
   std::string tcp_congestion = "auto";
   int64_t tcp_notsent_lowat = 0;
+  std::string transport = "tcp";
+  std::string rdma_devices;
+  std::string rdma_library;
+  int64_t rdma_buffer_mb = 256;
+  int64_t rdma_traffic_class = 0;
+  int64_t rdma_service_level = 0;
   std::string cuda_library;
 
   // These options limit waits.

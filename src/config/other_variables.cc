@@ -5,7 +5,8 @@ namespace {
 
 using enum Effect;
 
-constexpr std::string_view kNoIbverbs = "there is no RDMA transport in this version";
+constexpr std::string_view kOwnSlots =
+    "RDMA has slots for messages and sizes them itself (BYTEPS_RDMA_BUFFER_MB)";
 constexpr std::string_view kNoUcx = "there is no UCX transport in this version";
 constexpr std::string_view kShared =
     "ranks of one machine share memory anyway, see BYTEPS_LOCAL_REDUCE";
@@ -66,8 +67,9 @@ constexpr OtherVariable kOthers[] = {
     {"PS_KEY_LOG", kMissing, "0", "single pieces are not logged in this version"},
 
     // Transport.
-    {"DMLC_ENABLE_RDMA", kMissing, "0, zmq", "TCP is the only transport in this version"},
-    {"DMLC_ENABLE_UCX", kMissing, "0", kNoUcx},
+    {"DMLC_ENABLE_RDMA", kOption, "0, zmq, multivan",
+     "1 and ibverbs: transport=rdma; ucx: transport=auto; fabric is refused"},
+    {"DMLC_ENABLE_UCX", kOption, "0", "1: transport=auto, because there is no UCX"},
     {"PS_VERBOSE", kNone, "0", "BYTEPS_LOG_LEVEL=debug shows connections"},
     {"PS_RESEND", kNone, "0", kTcpRepeats},
     {"PS_RESEND_TIMEOUT", kNone, "1000", kTcpRepeats},
@@ -81,11 +83,11 @@ constexpr OtherVariable kOthers[] = {
     {"BYTEPS_ENABLE_IPC", kNone, "0", kShared},
     {"BYTEPS_IPC_COPY_NUM_THREADS", kNone, "4", kShared},
     {"BYTEPS_IPC_ENABLE_ASYNC_COPY", kNone, "1", kShared},
-    {"BYTEPS_RDMA_START_DEPTH", kNone, "128", kNoIbverbs},
-    {"BYTEPS_RDMA_RX_DEPTH", kNone, "2048", kNoIbverbs},
-    {"BYTEPS_RDMA_MAX_CONCURR_WR", kNone, "4224", kNoIbverbs},
-    {"BYTEPS_PRINT_RDMA_LOG", kNone, "0", kNoIbverbs},
-    {"BYTEPS_ADDRESS_POOL_SIZE", kNone, "10240", kNoIbverbs},
+    {"BYTEPS_RDMA_START_DEPTH", kNone, "128", kOwnSlots},
+    {"BYTEPS_RDMA_RX_DEPTH", kNone, "2048", kOwnSlots},
+    {"BYTEPS_RDMA_MAX_CONCURR_WR", kNone, "4224", kOwnSlots},
+    {"BYTEPS_PRINT_RDMA_LOG", kNone, "0", kOwnSlots},
+    {"BYTEPS_ADDRESS_POOL_SIZE", kNone, "10240", kOwnSlots},
     {"BYTEPS_UCX_SHORT_THRESH", kNone, "4096", kNoUcx},
     {"BYTEPS_UCX_FORCE_REQ_ORDER", kNone, "0", kNoUcx},
     {"BYTEPS_UCX_QUEUE_SENDS", kNone, "0", kNoUcx},

@@ -22,6 +22,7 @@
 #include "src/runtime/server/returning_server.h"
 #include "src/runtime/server/server_timeline.h"
 #include "src/session/network_plan.h"
+#include "src/session/rdma_choice.h"
 #include "src/session/signal_thread.h"
 #include "src/session/tcp_options.h"
 #include "src/session/trust.h"
@@ -51,11 +52,17 @@ transport::TlsKey TlsKeyOf(const config::Options& options) {
           Proof(options.job_secret, "byteps tls", std::as_bytes(std::span(options.job_id)), {})};
 }
 
-Result<std::unique_ptr<transport::Transport>> MakeTransport(const config::Options& options,
-                                                            Log& log) {
+std::shared_ptr<RdmaTeller> MakeTeller(const config::Options& options, Log& log) {
+  return std::make_shared<RdmaTeller>(NeedsRdma(options), log);
+}
+
+// Nothing is encrypted over RDMA, so TLS excludes it. The teller is shared, because the transport's
+// loops tell it outcome.
+Result<std::unique_ptr<transport::Transport>> MakeTransport(
+    const config::Options& options, const std::shared_ptr<RdmaTeller>& teller, Log& log) {
   const transport::TcpOptions tcp = TcpOptionsOf(options, log);
   if (options.tls) return transport::MakeSharedTransport(tcp, TlsKeyOf(options));
-  return transport::MakeSharedTransport(tcp);
+  return MakePlainTransport(options, tcp, teller, log);
 }
 
 runtime::JobIdentity IdentityOf(const config::Options& options, uint64_t incarnation) {
@@ -154,7 +161,7 @@ Status ServeAsCoordinator(const config::Options& options, Log& log) {
   process.status = {config::StatusAddress(options), options.status_socket};
   process.exit_notices = static_cast<int>(options.exit_notices);
   process.host = transport::HostIdentity();
-  auto transport = MakeTransport(options, log);
+  auto transport = MakeTransport(options, MakeTeller(options, log), log);
   if (!transport.ok()) return transport.status();
   runtime::CoordinatorProcess coordinator(*transport.value(), process, log);
   SignalThread signals([&](int number) {
@@ -191,7 +198,8 @@ Status ServeAsServer(const config::Options& options, Log& log) {
   process.on_shard_thread = BinderOf(plan.value());
   process.shared_links = options.shared_links;
   process.cpu_time = CpuTime;
-  auto transport = MakeTransport(options, log);
+  const std::shared_ptr<RdmaTeller> teller = MakeTeller(options, log);
+  auto transport = MakeTransport(options, teller, log);
   if (!transport.ok()) return transport.status();
   runtime::TimelineLog entries;
   std::optional<runtime::ServerTimeline> timeline;
@@ -200,6 +208,7 @@ Status ServeAsServer(const config::Options& options, Log& log) {
   }
   runtime::ReturningServer server(*transport.value(), process, {}, log);
   SignalThread signals([&](int number) { server.Stop(StoppedBy(number)); });
+  teller->SetOnFailure([&server](const Status& why) { server.Stop(why); });
   if (timeline.has_value()) timeline->Start();
   return server.Run();
 }
@@ -268,6 +277,27 @@ void TellWhyApart(const config::Options& options, const std::string& why, Log& l
   }
 }
 
+// Lets the start wait for RDMA, and end if there is none.
+void NeedRdma(const std::shared_ptr<RdmaTeller>& teller, runtime::WorkerEngineOptions& worker) {
+  worker.shards.awaits_rdma = true;
+  worker.shards.on_no_rdma = [teller](const std::string& why) { teller->Fail(why); };
+  worker.go_on = [teller, go_on = std::move(worker.go_on)] {
+    return teller->failure().ok() && (go_on == nullptr || go_on());
+  };
+}
+
+Result<runtime::StartedEngine> StartMember(std::unique_ptr<transport::Transport> transport,
+                                           runtime::WorkerEngineOptions worker,
+                                           const config::Options& options, Log& log) {
+  if (config::IsOneOfMachine(options)) {
+    return StartInMachine(std::move(transport), std::move(worker), options, log);
+  }
+  if (auto why = config::WhyNotOneOfMachine(options); why.has_value()) {
+    TellWhyApart(options, *why, log);
+  }
+  return runtime::StartWorkerEngine(std::move(transport), worker, log);
+}
+
 WaitingStyle WaitingStyleOf(const config::Options& options) {
   if (options.waiting == "none") return WaitingStyle::kNothing;
   bool in_place =
@@ -334,15 +364,14 @@ Result<runtime::StartedEngine> MakeEngine(const config::Options& options,
   // coordinator.
   worker.start_limit = 2 * seconds(options.start_timeout_s) + kConnectShardsLimit;
   worker.go_on = std::move(go_on);
-  auto transport = MakeTransport(options, log);
+  const std::shared_ptr<RdmaTeller> teller = MakeTeller(options, log);
+  auto transport = MakeTransport(options, teller, log);
   if (!transport.ok()) return transport.status();
-  if (config::IsOneOfMachine(options)) {
-    return StartInMachine(std::move(transport).value(), std::move(worker), options, log);
-  }
-  if (auto why = config::WhyNotOneOfMachine(options); why.has_value()) {
-    TellWhyApart(options, *why, log);
-  }
-  return runtime::StartWorkerEngine(std::move(transport).value(), worker, log);
+  if (NeedsRdma(options)) NeedRdma(teller, worker);
+  Result<runtime::StartedEngine> started =
+      StartMember(std::move(transport).value(), std::move(worker), options, log);
+  if (!started.ok() && !teller->failure().ok()) return teller->failure();
+  return started;
 }
 
 StagedOperations::FindDevices DeviceFinderOf(const config::Options& options) {

@@ -17,6 +17,8 @@ constexpr Duration kAttemptLimit = seconds(2);
 constexpr Duration kAttemptOfManyLimit = milliseconds(400);
 // The interval at which a lane reads the round-trip times of its connections.
 constexpr Duration kLookAtPathsEvery = seconds(1);
+// The interval at which a link that waits for RDMA looks whether it is there.
+constexpr Duration kLookAtMediumEvery = milliseconds(5);
 constexpr size_t kAnswerBytesMax = size_t{64} << 20;
 
 std::vector<OwnAddress> InterfaceOf(uint32_t lane, const ShardLinkOptions& options) {
@@ -72,6 +74,8 @@ struct ShardLinks::Link final : transport::FrameReceiver {
   std::unique_ptr<transport::Loop::Timer> overdue;
   size_t attempts_due = 0;  // the attempts on other paths that come before the link is overdue
   bool was_up = false;
+  bool may_begin = true;  // the job need not wait for RDMA of this link
+  std::unique_ptr<transport::Loop::Timer> medium;
   // The reports that the coordinator got while the link is down.
   std::optional<wire::Suspect> closed;
   std::optional<wire::Suspect> unreachable;
@@ -119,6 +123,7 @@ void ShardLinks::Connect(Slot slot) {
         PathsTo(targets_.all()[shard].addresses, shard - targets_.all()[shard].first_shard, own_);
     link.shared =
         !options_.shared_host.empty() && targets_.all()[shard].host == options_.shared_host;
+    link.may_begin = !options_.awaits_rdma || link.shared;
     Await(link);
     Begin(link);
   }
@@ -179,6 +184,7 @@ void ShardLinks::OnBound(ShardId shard, Result<std::unique_ptr<transport::Connec
   link.connection->Start(&link);
   if (again) log_.Info("connected to {} again", NameOf(link));
   lane_.OnShardUp(shard);
+  if (!link.may_begin) AwaitRdma(link);
   if (AllUp()) TellShared();
   LookAtPaths();
   events_.on_links();
@@ -292,8 +298,29 @@ void ShardLinks::LookAtPaths() {
 
 bool ShardLinks::AllUp() const {
   bool all = true;
-  ForEach([&](const Link& link) { all = all && link.connection != nullptr; });
+  ForEach([&](const Link& link) { all = all && link.connection != nullptr && link.may_begin; });
   return all;
+}
+
+void ShardLinks::AwaitRdma(Link& link) {
+  const Time deadline = loop_.Now() + options_.rdma_limit;
+  link.medium =
+      loop_.Every(kLookAtMediumEvery, [this, &link, deadline] { LookAtMedium(link, deadline); });
+}
+
+void ShardLinks::LookAtMedium(Link& link, Time deadline) {
+  if (link.connection == nullptr) return link.medium.reset();  // it waits for the next one
+  if (link.connection->Medium().starts_with("rdma")) {
+    link.may_begin = true;
+    link.medium.reset();
+    return events_.on_links();
+  }
+  if (loop_.Now() < deadline) return;
+  link.medium.reset();
+  options_.on_no_rdma(NameOf(link) + " offered no RDMA within " +
+                      std::to_string(ToSeconds(options_.rdma_limit)) +
+                      " s; set BYTEPS_TRANSPORT to the same value everywhere, and look at the log "
+                      "of that server");
 }
 
 transport::Connection* ShardLinks::To(ShardId shard) {

@@ -34,6 +34,12 @@ struct ShardLinkOptions {
   // The interfaces of this host, which the lanes share: lane i sends from the addresses of
   // interface i modulo their number. Empty: the system chooses.
   std::vector<std::vector<OwnAddress>> interfaces;
+  // If this is true, the job begins only when the connections to other hosts go over RDMA. If one
+  // does not within `rdma_limit`, the links call `on_no_rdma` with the reason, on the lane's
+  // thread. Later connections may stay on TCP.
+  bool awaits_rdma = false;
+  Duration rdma_limit = seconds(10);
+  std::function<void(const std::string& why)> on_no_rdma;
 };
 
 class ShardLinks {
@@ -57,7 +63,8 @@ class ShardLinks {
   void CloseStale(const wire::View& view);
   // Connects the shards that are not connected. Must be called after the lane has got the view.
   void Connect(Slot slot);
-  // Returns whether all living shards of the view are connected.
+  // Returns whether all living shards of the view are connected, and over RDMA if the job waits for
+  // that.
   bool AllUp() const;
   // Returns the connection, or null if there is none.
   transport::Connection* To(ShardId shard);
@@ -90,6 +97,8 @@ class ShardLinks {
   void Await(Link& link);
   void OnOverdue(Link& link);
   void LookAtPaths();
+  void AwaitRdma(Link& link);
+  void LookAtMedium(Link& link, Time deadline);
   std::string NameOf(const Link& link) const;
   template <typename Use>
   void ForEach(Use use) const {

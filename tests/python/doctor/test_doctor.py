@@ -120,7 +120,7 @@ def test_what_is_needed_and_missing_is_named() -> None:
     frameworks = dict.fromkeys(software.FRAMEWORKS) | {"torch": "2.13.0", "tensorflow": None}
     found = {"frameworks": frameworks}
     assert software.lacks(["torch", "TLS", "tcp"], found) == []
-    assert software.lacks(["tensorflow", "RDMA", "torhc"], found) == ["tensorflow", "RDMA", "torhc"]
+    assert software.lacks(["tensorflow", "UCX", "torhc"], found) == ["tensorflow", "UCX", "torhc"]
 
 
 def test_libraries_are_found_where_the_loader_looks(tmp_path, monkeypatch) -> None:

@@ -67,7 +67,7 @@ def features() -> dict[str, bool]:
         "TCP": True,
         "TLS": True,
         "shared memory": True,
-        "RDMA": False,
+        "RDMA": True,
         "UCX": False,
         "MPI": build.mpi_built(),
         "Gloo": build.gloo_built(),

@@ -300,10 +300,9 @@ class Session:
         self._take_back_claim(self._launched)
 
     def _has_other_threads(self) -> bool:
-        # The thread that answers `bps stack` never calls us. The second look finds threads that were
-        # not started by `threading`.
+        # The second look finds threads that were not started by `threading`.
         mine = 1 + sum(thread.name == STACK_THREAD_NAME for thread in threading.enumerate())
-        return threading.active_count() > mine or len(sys._current_frames()) > mine
+        return max(threading.active_count(), len(sys._current_frames())) > mine
 
     def _may_others_call(self) -> bool:
         """Return whether another thread may start an operation while this one waits.
@@ -493,9 +492,9 @@ class _Closed:
 
 def _may_call_beside(thread: threading.Thread) -> bool:
     """Return whether another thread than this one may start operations."""
-    others = [other for other in threading.enumerate() if other is not thread]
-    return any(
-        other in _CALLERS
-        or (other.name.startswith(_OWN_THREADS) and other.name != STACK_THREAD_NAME)
-        for other in others
-    )
+    others = (other for other in threading.enumerate() if other is not thread)
+    return any(other in _CALLERS or _is_own_caller(other.name) for other in others)
+
+
+def _is_own_caller(name: str) -> bool:
+    return name.startswith(_OWN_THREADS) and name != STACK_THREAD_NAME

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/transport/frame_queue.h"
+#include "src/transport/tcp/own_frames.h"
 #include "src/transport/tcp/send_batch.h"
 
 namespace byteps::transport {
@@ -89,7 +90,8 @@ std::vector<Seen> RandomFrames(std::mt19937& random) {
   for (Seen& frame : frames) {
     frame.kind = static_cast<uint8_t>(1 + random() % 255);
     frame.header.assign(random() % (kHeaderBytesMax + 1), static_cast<char>('a' + random() % 26));
-    frame.payload.assign(random() % 4 == 0 ? 0 : random() % 3000,
+    const size_t payload_bytes_max = IsOwnKind(frame.kind) ? kOwnPayloadBytesMax : 3000;
+    frame.payload.assign(random() % 4 == 0 ? 0 : random() % (payload_bytes_max + 1),
                          static_cast<char>('a' + random() % 26));
   }
   return frames;
@@ -139,6 +141,7 @@ TEST(FrameParserTest, RefusesAPrefixThatNoCorrectPeerSends) {
   refuses({233, 3, 0, 0, 0, 0, 5, 0}, "1001");
   refuses({0, 0, 0, 128, 0, 0, 5, 0}, "2147483648");
   refuses({0, 0, 0, 0, 0, 0, 0, 0}, "kind 0");
+  refuses({1, 2, 0, 0, 0, 0, 240, 0}, "513 bytes, more than the 512 allowed");
 }
 
 TEST(FrameParserTest, GoldenBytesOfAPrefix) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/config/job_variables_for_test.h"
 #include "src/config/options.h"
 
 namespace byteps::config {
@@ -12,13 +13,8 @@ using testing::HasSubstr;
 
 // Returns the options of a worker in a job of two machines with 2 and 1 workers.
 Result<Options> Unequal(Environment::Variables changes) {
-  changes.emplace("DMLC_NUM_WORKER", "2");
-  changes.emplace("DMLC_NUM_SERVER", "1");
-  changes.emplace("DMLC_PS_ROOT_URI", "10.0.0.1");
-  changes.emplace("DMLC_PS_ROOT_PORT", "9000");
   changes.emplace("BYTEPS_LOCAL_SIZES", "2,1");
-  changes.emplace("DMLC_WORKER_ID", "1");
-  return LoadOptions(Environment(std::move(changes)), {});
+  return LoadOptions(Environment(JobVariables(changes)), {});
 }
 
 std::string RefusalOf(Environment::Variables changes) {

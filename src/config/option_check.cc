@@ -124,8 +124,7 @@ Status CheckTransport(const Options& options) {
   return Contradiction(
       "transport=rdma (BYTEPS_TRANSPORT) and tls=1 (BYTEPS_TLS) exclude each other: nothing is "
       "encrypted over RDMA; leave one of them out, or set BYTEPS_TRANSPORT=auto, which is TCP "
-      "under "
-      "TLS");
+      "under TLS");
 }
 
 Status CheckServers(const Options& options) {

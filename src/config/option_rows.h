@@ -1,6 +1,7 @@
 // The table of options, one row each, and of the variables that are known but set no option here.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -19,7 +20,14 @@ inline constexpr Readers kByServer = 2;
 inline constexpr Readers kByScheduler = 4;
 inline constexpr Readers kByAll = kByWorker | kByServer | kByScheduler;
 
-Readers ReaderOf(Role role);
+inline Readers ReaderOf(Role role) {
+  switch (role) {
+    case Role::kWorker: return kByWorker;
+    case Role::kServer: return kByServer;
+    case Role::kCoordinator: return kByScheduler;
+  }
+  return kByAll;
+}
 
 // A Strictness says what happens to a value that is not allowed.
 enum class Strictness : uint8_t {
@@ -53,7 +61,10 @@ struct OptionRow {
 std::span<const OptionRow> OptionRows();
 
 // Returns null if no option has this name.
-const OptionRow* FindOption(std::string_view name);
+inline const OptionRow* FindOption(std::string_view name) {
+  const auto found = std::ranges::find(OptionRows(), name, &OptionRow::name);
+  return found == OptionRows().end() ? nullptr : &*found;
+}
 
 enum class Effect : uint8_t {
   kLauncher,  // read by the launcher or the Python package, not by this library

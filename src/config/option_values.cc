@@ -193,18 +193,4 @@ std::string RangeOf(const OptionRow& row) {
   return std::string(row.choices.empty() ? row.text_limit : row.choices);
 }
 
-Readers ReaderOf(Role role) {
-  switch (role) {
-    case Role::kWorker: return kByWorker;
-    case Role::kServer: return kByServer;
-    case Role::kCoordinator: return kByScheduler;
-  }
-  return kByAll;
-}
-
-const OptionRow* FindOption(std::string_view name) {
-  const auto found = std::ranges::find(OptionRows(), name, &OptionRow::name);
-  return found == OptionRows().end() ? nullptr : &*found;
-}
-
 }  // namespace byteps::config

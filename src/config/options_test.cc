@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "src/config/job_variables_for_test.h"
+
 namespace byteps::config {
 namespace {
 
@@ -18,16 +20,8 @@ using Texts = std::vector<std::string>;
 
 Environment Vars(Environment::Variables variables) { return Environment(std::move(variables)); }
 
-// Returns the variables of a complete job, as users of `bpslaunch` set them.
-Environment::Variables JobVariables() {
-  return {{"DMLC_ROLE", "worker"},          {"DMLC_NUM_WORKER", "2"},      {"DMLC_NUM_SERVER", "3"},
-          {"DMLC_PS_ROOT_URI", "10.0.0.1"}, {"DMLC_PS_ROOT_PORT", "1234"}, {"DMLC_WORKER_ID", "1"}};
-}
-
 Environment Job(const Environment::Variables& changes) {
-  Environment::Variables variables = JobVariables();
-  for (const auto& [name, value] : changes) variables[name] = value;
-  return Environment(std::move(variables));
+  return Environment(JobVariables(changes));
 }
 
 std::string ErrorOf(const Environment& environment, const Texts& settings = {}) {

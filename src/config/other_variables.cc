@@ -86,7 +86,7 @@ constexpr OtherVariable kOthers[] = {
     {"BYTEPS_RDMA_START_DEPTH", kNone, "128", kOwnSlots},
     {"BYTEPS_RDMA_RX_DEPTH", kNone, "2048", kOwnSlots},
     {"BYTEPS_RDMA_MAX_CONCURR_WR", kNone, "4224", kOwnSlots},
-    {"BYTEPS_PRINT_RDMA_LOG", kNone, "0", kOwnSlots},
+    {"BYTEPS_PRINT_RDMA_LOG", kNone, "0", "BYTEPS_LOG_LEVEL=info says what goes over RDMA"},
     {"BYTEPS_ADDRESS_POOL_SIZE", kNone, "10240", kOwnSlots},
     {"BYTEPS_UCX_SHORT_THRESH", kNone, "4096", kNoUcx},
     {"BYTEPS_UCX_FORCE_REQ_ORDER", kNone, "0", kNoUcx},

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/config/job_variables_for_test.h"
 #include "src/config/options.h"
 
 namespace byteps::config {
@@ -11,13 +12,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 Result<Options> WithTransport(Environment::Variables changes) {
-  changes.emplace("DMLC_NUM_WORKER", "2");
-  changes.emplace("DMLC_NUM_SERVER", "1");
-  changes.emplace("DMLC_PS_ROOT_URI", "10.0.0.1");
-  changes.emplace("DMLC_PS_ROOT_PORT", "9000");
-  changes.emplace("DMLC_WORKER_ID", "1");
   changes.emplace("BYTEPS_JOB_SECRET", "of this test");
-  return LoadOptions(Environment(std::move(changes)), {});
+  return LoadOptions(Environment(JobVariables(changes)), {});
 }
 
 TEST(TransportOptionsTest, TcpIsTheDefaultAndTheVariableChooses) {

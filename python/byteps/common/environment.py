@@ -21,25 +21,23 @@ def role(default: str) -> str:
     return os.environ.get("DMLC_ROLE") or default
 
 
-def switch(name: str, environment: Mapping[str, str] = os.environ) -> bool:
+def switch(name: str, environment: Mapping[str, str] = os.environ, default: bool = False) -> bool:
     """Return whether a variable that is on or off is on, read as the native library reads one."""
     text = environment.get(name, "").strip()
+    if not text:
+        return default
     if text.lower() in ("1", "true", "yes", "on"):
         return True
-    if text.lower() in ("", "0", "false", "no", "off"):
+    if text.lower() in ("0", "false", "no", "off"):
         return False
     raise InvalidArgumentError(
         f"{name} is {text!r}; it must be 0 or 1 (or true, false, yes, no, on, off)."
     )
 
 
-_STATUS_SOCKET_VARIABLE = "BYTEPS_STATUS_SOCKET"
-
-
 def shows_itself() -> bool:
     """Return whether a process of a job shows its own user what it does, on a local socket."""
-    text = os.environ.get(_STATUS_SOCKET_VARIABLE, "").strip() or "1"
-    return switch(_STATUS_SOCKET_VARIABLE, {_STATUS_SOCKET_VARIABLE: text})
+    return switch("BYTEPS_STATUS_SOCKET", default=True)
 
 
 TORCH_AS_VARIABLE = "BYTEPS_TORCH_AS"

@@ -67,8 +67,8 @@ def ddp_comm_hook(state: DDPHookState | None, bucket: Any) -> Any:
     name, priority = f"DDPHook.{state.name}.{bucket.index()}", bucket.index()
     call = gradient_call(state.options, name, priority)
     device, dtype, place = buffer.device.type, data_type(wire), wire.data_ptr()
-    request = request_of(session, call, device, dtype, tuple(wire.shape), place, place)
-    request.place = place_of(wire)
+    shape, on = tuple(wire.shape), place_of(wire)
+    request = request_of(session, call, device, dtype, shape, place, place, on)
 
     def finish(_: Flight) -> torch.Tensor:
         put_back(compression.decompress(wire, context), buffer)

@@ -15,7 +15,8 @@ import torch_jobs
 from processes import TOKEN_VARIABLE, carriers, finish, wait_for_line, wait_until
 
 from byteps.cli import local_sockets
-from byteps.common.job.stack_answers import PREFIX, THREAD_NAME, StackAnswers
+from byteps.common.job.stack_answers import PREFIX, StackAnswers
+from byteps.common.own_threads import ANSWERS_STACKS
 from byteps.common.session.session import _may_call_beside
 
 environment = job_runs.environment
@@ -55,7 +56,7 @@ def test_bps_stack_shows_where_a_worker_is(environment, tmp_path) -> None:
         assert re.fullmatch(rf"worker [01] of 2 of job \w+, process {worker}", first)
         assert second == "thread MainThread, the latest call last:"
         assert any("straggling.py" in line for line in rest), out
-        assert THREAD_NAME not in out
+        assert ANSWERS_STACKS not in out
     stopped = workers_of(environment)[0]
     os.kill(stopped, signal.SIGSTOP)
     try:
@@ -80,7 +81,7 @@ def test_the_thread_that_answers_starts_no_operations() -> None:
     answers = StackAnswers()
     answers.begin(0, 2)
     try:
-        assert THREAD_NAME in [thread.name for thread in threading.enumerate()]
+        assert ANSWERS_STACKS in [thread.name for thread in threading.enumerate()]
         assert not _may_call_beside(threading.current_thread())
     finally:
         answers.end()

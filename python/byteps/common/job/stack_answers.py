@@ -15,17 +15,17 @@ import sys
 import threading
 import traceback
 
+from byteps.common.own_threads import ANSWERS_STACKS, is_own
+
 PREFIX = "byteps-stack-"
-CREDENTIALS = struct.Struct("3i")  # process, user, group
-THREAD_NAME = "byteps-stack"
-_OWN_THREADS = "byteps-"  # how the names of this package's threads begin
+_CREDENTIALS = struct.Struct("3i")  # process, user, group
 _ANSWER_LIMIT_S = 3.0
 
 
 def user_at_other_end(connection: socket.socket) -> int:
     """Return the user of the process at the other end of a local socket, as the kernel knows it."""
-    said = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
-    return int(CREDENTIALS.unpack(said)[1])
+    said = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return int(_CREDENTIALS.unpack(said)[1])
 
 
 def stacks() -> str:
@@ -36,7 +36,7 @@ def stacks() -> str:
     parts = []
     for thread in threads:
         frame = frames.get(thread.ident or 0)
-        if frame is None or thread.name.startswith(_OWN_THREADS):
+        if frame is None or is_own(thread):
             continue
         lines = "".join(traceback.format_stack(frame))
         parts.append(f"thread {thread.name}, the latest call last:\n{lines}")
@@ -60,7 +60,7 @@ class StackAnswers:
                 listener.bind(f"\0{PREFIX}{os.geteuid()}-{os.getpid()}")
                 listener.listen()
                 threading.Thread(
-                    target=_answer_all, args=(listener, who), name=THREAD_NAME, daemon=True
+                    target=_answer_all, args=(listener, who), name=ANSWERS_STACKS, daemon=True
                 ).start()
             except BaseException:
                 listener.close()

@@ -83,8 +83,10 @@ def request_of(
     shape: Sequence[int],
     source: int = 0,
     target: int = 0,
+    place: DevicePlace | None = None,
 ) -> Request:
-    """Return the operation on contiguous host memory at the addresses `source` and `target`.
+    """Return the operation on contiguous memory, of the host or at `place`, with the addresses
+    `source` and `target`.
 
     `device` is where the user has the tensor, such as "cpu"; it must be the same on all ranks. A
     call without a name gets one, and counts, unless it is for a channel, which names it: `device`
@@ -104,6 +106,7 @@ def request_of(
         detail_of(call, device),
         call.splits,
     )
+    request.place = place
     if call.name is None:
         if device:
             request.name = session.unnamed.name(scope_of(request.process_set))
@@ -134,8 +137,7 @@ def start(
     session = default.current()
     pending = default.pending()
     pending.sweep()
-    request = request_of(session, call, device, dtype, shape, source, target)
-    request.place = place
+    request = request_of(session, call, device, dtype, shape, source, target, place)
     return pending.add(Flight(session, [request], finish, keep_alive))
 
 

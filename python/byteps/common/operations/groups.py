@@ -8,11 +8,9 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from byteps.common.devices import DevicePlace
 from byteps.common.operations.call import Call, request_of
-from byteps.common.request import Request
 from byteps.common.session import default
 from byteps.common.session.flight import Chain, Flight
 from byteps.common.session.pending import Handle
-from byteps.common.session.session import Session
 from byteps.common.types import DataType
 
 Kind = TypeVar("Kind", bound=Hashable)
@@ -54,22 +52,16 @@ def start_group(
     default.pending().sweep()
     # Before the group has a name: nothing else may fail between the name and the start.
     parts = [(pack.call(call), pack.buffer()) for pack in packs]
-    first = _request_of(session, *parts[0], device)
+    own, buffer = parts[0]
+    first = request_of(session, own, device, *buffer)
     keep = (keep_alive, packs)
     if len(packs) == 1:
         return default.pending().add(Flight(session, [first], finish, keep))
     requests = [first]
     for number, (own, buffer) in enumerate(parts[1:], 1):
         own = replace(own, name=f"{first.name}.{number}")
-        requests.append(_request_of(session, own, buffer, device))
+        requests.append(request_of(session, own, device, *buffer))
     return default.pending().add(Chain(session, requests, finish, keep))
-
-
-def _request_of(session: Session, call: Call, buffer: Buffer, device: str) -> Request:
-    dtype, shape, source, target, place = buffer
-    request = request_of(session, call, device, dtype, shape, source, target)
-    request.place = place
-    return request
 
 
 def places_by_kind(kinds: Iterable[Kind]) -> dict[Kind, list[int]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from byteps.common.own_threads import OPENS_SESSION
+
 if TYPE_CHECKING:
     from byteps import _core
 
@@ -32,7 +34,7 @@ def open_native(settings: list[str]) -> _core.Session:
             ended.set()
 
     try:
-        threading.Thread(target=open_session, name="byteps-open", daemon=True).start()
+        threading.Thread(target=open_session, name=OPENS_SESSION, daemon=True).start()
         ended.wait()
     except BaseException:
         opening.break_off()

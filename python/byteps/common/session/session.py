@@ -20,7 +20,7 @@ from byteps.common.errors import (
 )
 from byteps.common.job.launch_notes import JOINED, tell_launcher
 from byteps.common.job.launched import Launched
-from byteps.common.job.stack_answers import THREAD_NAME as STACK_THREAD_NAME
+from byteps.common.own_threads import answers_stacks, is_own
 from byteps.common.request import NAME_PREFIX, Request, shortened
 from byteps.common.same_bits import SameBits
 from byteps.common.session.names import (
@@ -39,7 +39,6 @@ from byteps.common.timeline.timeline import Entry, Recorder, Timeline
 if TYPE_CHECKING:
     from byteps import _core
 
-_OWN_THREADS = "byteps-"  # how the names of this package's threads begin
 _STUCK_AFTER_MS = 400  # a bit less than an operation takes to be overdue
 _STUCK_BESIDE_OTHERS_AFTER_MS = 4000
 _LONG_WAIT_S = 60
@@ -301,7 +300,7 @@ class Session:
 
     def _has_other_threads(self) -> bool:
         # The second look finds threads that were not started by `threading`.
-        mine = 1 + sum(thread.name == STACK_THREAD_NAME for thread in threading.enumerate())
+        mine = 1 + sum(map(answers_stacks, threading.enumerate()))
         return max(threading.active_count(), len(sys._current_frames())) > mine
 
     def _may_others_call(self) -> bool:
@@ -493,8 +492,6 @@ class _Closed:
 def _may_call_beside(thread: threading.Thread) -> bool:
     """Return whether another thread than this one may start operations."""
     others = (other for other in threading.enumerate() if other is not thread)
-    return any(other in _CALLERS or _is_own_caller(other.name) for other in others)
-
-
-def _is_own_caller(name: str) -> bool:
-    return name.startswith(_OWN_THREADS) and name != STACK_THREAD_NAME
+    return any(
+        other in _CALLERS or (is_own(other) and not answers_stacks(other)) for other in others
+    )

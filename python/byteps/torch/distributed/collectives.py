@@ -219,10 +219,8 @@ class Collectives:
         target: Tensor = _NOTHING,
     ) -> Request:
         """Return the request of a call, to which the channel gives a name and its ranks."""
-        places = (source.data_ptr(), target.data_ptr())
-        request = request_of(self.channel.session, call, "", dtype, shape, *places)
-        request.place = place_of(source)
-        return request
+        places = (source.data_ptr(), target.data_ptr(), place_of(source))
+        return request_of(self.channel.session, call, "", dtype, shape, *places)
 
 
 def _take_gathered(

@@ -1,14 +1,17 @@
 """How long a job stands still when one of its processes is killed or frozen, and what it costs.
 
     ./dev bench kills [--trials 20] [--sizes 1048576,67108864] [--victims worker,server,...]
+                      [--over tcp,rdma]
 
 Real processes on this machine: 4 workers sum one tensor without end on 4 servers. At a random
 instant one process gets SIGKILL (servers and the scheduler are started again by `bps run`) or
 SIGSTOP, and SIGCONT when the others have gone on. `cut`: every process has a host of its own (a
 network namespace, needs root); the link of one goes down, and up when the others have gone on.
 `machine-rank` and `machine`: two machines, each of 4 ranks that are one member; one rank is killed,
-or all ranks of a machine. Every sum of every worker is checked against what went in and its
-receipt, which names the ranks and the round.
+or all ranks of a machine. `--over tcp,rdma` compares TCP with RDMA over the stand-in for
+libibverbs, job by job in turn: each worker is a member of its own, and only a process that ends is
+lost, because a machine with other work lets processes stand still. Every sum of every worker is
+checked against what went in and its receipt, which names the ranks and the round.
 
 Times are of the slowest survivor, in ms; a round is the median one before or after, whichever is
 shorter. `next`: from the signal to the end of the next round, less a round. `stall`: what the round
@@ -16,7 +19,7 @@ of the signal and the one after it took, less two rounds, and less what it took 
 that is not like the others; it sees what `next` may miss. Counted, and 0 if all is well: sums that
 are wrong, rounds that members ended differently, sums that lack a survivor (`short`), hangs,
 processes left, frozen ones that did not learn that they are out (`unfenced`), ranks beside a killed
-one whose error does not name it (`unnamed`). Tables go to
+one whose error does not name it (`unnamed`), complaints of the stand-in (`misuse`). Tables go to
 bench-out/kills.md and bench-out/kills.json.
 """
 
@@ -44,6 +47,8 @@ sys.path.insert(0, str(REPOSITORY / "tests" / "python"))
 from harness.cut_job import CutJob
 from harness.machines_job import MachinesJob
 from kill_job import HangError, KillJob, Round
+from rdma_jobs import counts
+from rdma_kill_job import RdmaKillJob, patient_over_tcp
 
 WORKERS = 4
 SERVERS = 4
@@ -54,6 +59,10 @@ TRIALS_PER_JOB = 4
 HANG_LIMIT_S = 30.0
 SETTLE_S = 0.4
 ROUNDS_AFTER = 6
+# How tensors travel: as they do on one machine without further settings, or as --over says.
+USUAL = "usual"
+WAYS = (USUAL, "tcp", "rdma")
+KILLED = ("worker", "server", "scheduler")
 
 
 @dataclass(frozen=True)
@@ -137,6 +146,7 @@ class Cell:
     hangs: int = 0
     leftovers: int = 0
     unnamed: int = 0
+    misuse: int = 0
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -237,26 +247,51 @@ def audit(job: KillJob, cell: Cell, kind: str) -> None:
     cell.problems += [f"{kind}: {text}" for text in found[:10]]
 
 
-def start_job(folder: Path, victim: Victim, nbytes: int) -> KillJob:
+def look_for_misuse(folder: Path, cell: Cell) -> None:
+    """Count what the stand-ins of all processes that ended in order have complained about."""
+    bad = [one for one in counts(folder) if one["complaints"] or one["not_ready"]]
+    cell.misuse = sum(one["complaints"] + one["not_ready"] for one in bad)
+    cell.problems += [f"misuse of the device: {one}" for one in bad]
+
+
+def start_job(folder: Path, victim: Victim, nbytes: int, over: str) -> KillJob:
     """Start a job that can go on without the victim."""
     if victim.of_machine:
         return MachinesJob(folder, nbytes, MACHINES, MACHINE_RANKS, SERVERS)
     if victim.cut:
         return CutJob(folder, nbytes, WORKERS, SERVERS)
-    options = ["--restart", "1000", *(["--min-np", str(WORKERS - 1)] if victim.is_worker else [])]
-    return KillJob(folder, nbytes, WORKERS, SERVERS, tuple(options))
+    fewer = ("--min-np", str(WORKERS - 1)) if victim.is_worker else ()
+    options = ("--restart", "1000", *fewer)
+    if over == "rdma":
+        return RdmaKillJob(folder, nbytes, WORKERS, SERVERS, options)
+    told = patient_over_tcp() if over == "tcp" else {}
+    return KillJob(folder, nbytes, WORKERS, SERVERS, options, told)
+
+
+def wait_until_rdma_carries(job: KillJob) -> None:
+    """Wait, if the job is one over RDMA; successors of killed processes have it, too."""
+    if isinstance(job, RdmaKillJob):
+        job.wait_until_rdma_carries()
 
 
 def run_job(
-    folder: Path, kind: str, nbytes: int, count: int, cell: Cell, report: Report, seed: str
+    folder: Path,
+    kind: str,
+    over: str,
+    nbytes: int,
+    count: int,
+    cell: Cell,
+    report: Report,
+    seed: str,
 ) -> None:
     """Run one job with some trials."""
     victim, chance = VICTIMS[kind], random.Random(seed)
     numbers = chance.sample(range(victim.choices), count)
-    with start_job(folder, victim, nbytes) as job:
+    with start_job(folder, victim, nbytes, over) as job:
         try:
             job.warm_up(rounds=5)
             for number in numbers:
+                wait_until_rdma_carries(job)
                 label = victim.role if victim.role == "scheduler" else f"{victim.role} {number}"
                 trial = run_trial(job, victim, label, chance)
                 cell.trials.append(trial)
@@ -265,22 +300,23 @@ def run_job(
                     cell.unnamed += len(unnamed)
                     cell.problems += unnamed
                 report.say(
-                    f"{nbytes} bytes, {kind}, trial {len(cell.trials)}, {label}: "
+                    f"{nbytes} bytes, {kind}, {over}, trial {len(cell.trials)}, {label}: "
                     f"next {trial.next_s * 1e3:.1f} ms, stall {trial.stall_s * 1e3:.1f} ms, "
                     f"round {trial.median_s * 1e3:.1f} ms{'' if trial.fenced else ', NOT FENCED'}"
                 )
+            wait_until_rdma_carries(job)
             code = job.stop(HANG_LIMIT_S)
             if code != 0:
                 cell.problems.append(f"{kind}: exit code {code}\n{job.describe()}")
         except (HangError, AssertionError, ValueError) as error:
             cell.hangs += 1
             cell.problems.append(f"{kind}, seed {seed}: {error}")
-            report.say(f"{nbytes} bytes, {kind}: {str(error).splitlines()[0]}")
+            report.say(f"{nbytes} bytes, {kind}, {over}: {str(error).splitlines()[0]}")
             return
         audit(job, cell, kind)
 
 
-def row_of(kind: str, nbytes: int, cell: Cell) -> dict[str, Any]:
+def row_of(kind: str, over: str, nbytes: int, cell: Cell) -> dict[str, Any]:
     """One row of the table."""
 
     def at(share: float, values: list[float]) -> float | None:
@@ -291,6 +327,7 @@ def row_of(kind: str, nbytes: int, cell: Cell) -> dict[str, Any]:
     return {
         "MB": round(nbytes / (1 << 20), 3),
         "victim": kind,
+        "over": over,
         "trials": len(cell.trials),
         "round": at(0.5, [trial.median_s for trial in cell.trials]),
         "next p50": at(0.5, following),
@@ -304,25 +341,33 @@ def row_of(kind: str, nbytes: int, cell: Cell) -> dict[str, Any]:
         "hangs": cell.hangs,
         "left": cell.leftovers,
         "unnamed": cell.unnamed,
+        "misuse": cell.misuse,
         "unfenced": sum(not trial.fenced for trial in cell.trials),
     }
 
 
-def run_cell(kind: str, nbytes: int, arguments: argparse.Namespace, report: Report) -> Cell:
-    """Run all trials of one cell."""
-    cell = Cell()
+def run_cells(
+    kind: str, nbytes: int, arguments: argparse.Namespace, report: Report
+) -> dict[str, Cell]:
+    """Run all trials of one size and one victim: a cell for each way, their jobs in turn."""
+    cells = {over: Cell() for over in arguments.over}
     once = VICTIMS[kind].is_worker or VICTIMS[kind].cut
     per_job = 1 if once else TRIALS_PER_JOB
     left = arguments.trials
-    with tempfile.TemporaryDirectory(prefix="byteps-kills-") as folder:
+    with tempfile.TemporaryDirectory(prefix="byteps-kills-") as name:
+        folder = Path(name)
         while left > 0:
             count = min(per_job, left)
             seed = f"{arguments.seed} {kind} {nbytes} {left}"
-            run_job(Path(folder), kind, nbytes, count, cell, report, seed)
+            for over, cell in cells.items():
+                run_job(folder, kind, over, nbytes, count, cell, report, seed)
             left -= count
-    details = {"trials": [vars(t) for t in cell.trials], "problems": cell.problems}
-    report.add(row_of(kind, nbytes, cell), details)
-    return cell
+        if "rdma" in cells:
+            look_for_misuse(folder, cells["rdma"])
+    for over, cell in cells.items():
+        details = {"trials": [vars(t) for t in cell.trials], "problems": cell.problems}
+        report.add(row_of(kind, over, nbytes, cell), details)
+    return cells
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -334,9 +379,18 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--trials", type=int, default=20, help="of each cell")
     parser.add_argument("--sizes", default="1048576,67108864", help="bytes of the tensor")
     parser.add_argument("--victims", default=",".join(VICTIMS))
+    parser.add_argument(
+        "--over", default=USUAL, help=f"how tensors travel: some of {', '.join(WAYS)}, with commas"
+    )
     parser.add_argument("--seed", default="1")
     parser.add_argument("--output", default=str(RESULTS / "kills"), help="without ending")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    arguments.over = arguments.over.split(",")
+    if not set(arguments.over) <= set(WAYS):
+        parser.error(f"--over is {','.join(arguments.over)}; it must be some of {', '.join(WAYS)}")
+    if arguments.over != [USUAL] and not set(arguments.victims.split(",")) <= set(KILLED):
+        parser.error(f"--over tcp and rdma need --victims that are some of {','.join(KILLED)}")
+    return arguments
 
 
 def main() -> int:
@@ -347,7 +401,8 @@ def main() -> int:
     try:
         for nbytes in (int(word) for word in arguments.sizes.split(",")):
             for kind in arguments.victims.split(","):
-                bad += run_cell(kind, nbytes, arguments, report).problems
+                for cell in run_cells(kind, nbytes, arguments, report).values():
+                    bad += cell.problems
     finally:
         report.finish()
     for text in bad[:20]:

@@ -12,7 +12,15 @@ from typing import Any
 from harness.jobs import Job, has_openmpi, start_sockets
 from harness.lab import Lab, Series, add, measure_in_turn, optimal_seconds
 from harness.layers import write_layers
-from harness.programs import BITS_WORKER, EMULATED_WORKER, MODEL_WORKER, BenchError, Fleet
+from harness.network import received
+from harness.programs import (
+    BENCH_DEVICE_STEP,
+    BITS_WORKER,
+    EMULATED_WORKER,
+    MODEL_WORKER,
+    BenchError,
+    Fleet,
+)
 from harness.report import Report
 from harness.shapes import load_shapes, write_lines
 
@@ -24,6 +32,9 @@ SMALL_REPEATS = 2000
 CREDITS = ("65536", "131072", "262144", "524288", "1048576", "4194304")
 EMULATED = ("vgg16", "resnet50")
 EMULATED_STEPS = 5
+DEVICE_STEPS = 3
+# Of a GPU's link: PCI express of the third and of the fourth generation.
+DEVICE_GB_PER_S = ("12", "25")
 PIECES = ("4096", "32768", "1048576")
 LAYOUTS = 1000
 LAYOUT_VALUES = 1024
@@ -327,6 +338,37 @@ def run_row_32(lab: Lab, report: Report) -> None:
     report.say(f"{interfaces[0]} carries {first / both:.3f} of the bytes of the workers")
 
 
+def run_row_33(lab: Lab, report: Report) -> None:
+    """row 20 with tensors on an emulated GPU, beside the same in host memory; and the bytes that
+    reach a worker's host in a step / those of the gradients"""
+    if not BENCH_DEVICE_STEP.exists():
+        raise BenchError("row 33: run ninja -C build bench_device_step")
+    places = [["host"], *(["device", rate] for rate in DEVICE_GB_PER_S)]
+    for model in EMULATED:
+        shapes = load_shapes(model)
+        bound = optimal_seconds(len(lab.workers), len(lab.servers), shapes.nbytes, lab.calibrate())
+        with tempfile.TemporaryDirectory() as folder:
+            layers = Path(folder) / model
+            write_layers(model, bound, layers)
+            for place in places:
+                series = Series(f"{model}, {lab.arguments.ranks} ranks a host", " ".join(place))
+                with Fleet() as fleet:
+                    job = lab.start_byteps(fleet, program=[BENCH_DEVICE_STEP, *place])
+                    before = sum(received(lab.workers))
+                    sample = job.run(f"run {model} {DEVICE_STEPS} @{layers}", DEVICE_STEPS)
+                    arrived = sum(received(lab.workers)) - before
+                series.take(sample.seconds / bound, sample)
+                copies = arrived / len(lab.workers) / shapes.nbytes / (DEVICE_STEPS + 1)
+                pageable = sum(answer["pageable_copies"] for answer in sample.answers)
+                report.say(
+                    f"{series.name}, {series.kind}: {series.ratios[-1]:.3f} of {bound:.2f} s; a "
+                    f"host receives the gradients {copies:.3f} times; a rank makes "
+                    f"{sample.answers[0]['copies']:.0f} copies in a step; {pageable} copies of all "
+                    "ranks were not pinned"
+                )
+                add(report, lab, 33, series, shapes.nbytes)
+
+
 ROWS: dict[int, Callable[[Lab, Report], None]] = {
     1: run_row_1,
     2: run_row_2,
@@ -342,6 +384,7 @@ ROWS: dict[int, Callable[[Lab, Report], None]] = {
     21: run_row_21,
     31: run_row_31,
     32: run_row_32,
+    33: run_row_33,
 }
 
 

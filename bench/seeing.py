@@ -14,7 +14,6 @@ import json
 import os
 import random
 import resource
-import socket
 import statistics
 import subprocess
 import sys
@@ -23,15 +22,10 @@ import time
 import urllib.request
 from pathlib import Path
 
+from harness.jobs import free_port
+
 WORKERS, LIMIT_S = 2, 300
 SMALL, LARGE = 1024, 1 << 20  # floats
-
-
-def free_port() -> int:
-    """Return a port that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def work(operations: int) -> None:

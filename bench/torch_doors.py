@@ -16,7 +16,6 @@ import functools
 import gc
 import itertools
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -28,7 +27,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 from harness.command import settings_of
-from harness.jobs import median
+from harness.jobs import free_port, median
 from harness.programs import RESULTS
 from harness.report import Report
 from torch.distributed.fsdp import fully_shard
@@ -120,13 +119,6 @@ def rank_of_modules(rank: int, size: int, port: int, rounds: int, steps: int, fi
     if rank == 0:
         Path(file).write_text("\n".join(lines))
     dist.barrier()
-
-
-def free_port() -> int:
-    """Return a port that nobody uses."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def times_of_modules(arguments: argparse.Namespace) -> dict[str, list[tuple[float, ...]]]:

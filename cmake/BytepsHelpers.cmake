@@ -2,7 +2,8 @@
 #   byteps_library(NAME SOURCES ... ALONE ... DEPS ...)   static library byteps_NAME, private to the
 #                                                build; ALONE: files not compiled with others
 #   byteps_test(NAME SOURCES ... DEPS ...)       one GoogleTest executable per folder, run by ctest;
-#                                                PARTS n: as n tests that may run side by side
+#                                                PARTS n: as n tests that may run side by side, and
+#                                                begin before all others
 #   byteps_compile_for_tests(TARGET)             of a target that only tests use: quickly, with the
 #                                                headers that all tests share
 #   byteps_find_cuda_headers(OUT)                sets OUT to the folders with NVIDIA's cuda.h, which
@@ -216,13 +217,20 @@ function(byteps_compile_for_tests target)
   endif()
 endfunction()
 
+# What counts allocations in tests; see allocation_count_for_test.h.
+set(BYTEPS_ALLOCATION_COUNT ${CMAKE_CURRENT_LIST_DIR}/../src/base/allocation_count_for_test.cc)
+if(BYTEPS_SANITIZE STREQUAL "thread")
+  set(BYTEPS_ALLOCATION_COUNT
+      ${CMAKE_CURRENT_LIST_DIR}/../src/base/allocation_count_tsan_for_test.cc)
+endif()
+
 function(byteps_test name)
   if(NOT BYTEPS_BUILD_TESTS)
     return()
   endif()
   cmake_parse_arguments(ARG "" "TIMEOUT;PARTS" "SOURCES;DEPS" ${ARGN})
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 120)
+    set(ARG_TIMEOUT 300)
   endif()
   if(BYTEPS_SANITIZE)
     math(EXPR ARG_TIMEOUT "${ARG_TIMEOUT} * 5")
@@ -240,8 +248,9 @@ function(byteps_test name)
   foreach(part RANGE 1 ${ARG_PARTS})
     math(EXPR index "${part} - 1")
     add_test(NAME ${name}_${part} COMMAND test_${name})
-    set_tests_properties(${name}_${part} PROPERTIES TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT
-                         "GTEST_TOTAL_SHARDS=${ARG_PARTS};GTEST_SHARD_INDEX=${index}")
+    set_tests_properties(${name}_${part} PROPERTIES TIMEOUT ${ARG_TIMEOUT}
+                         COST 100 # the longest tests: ctest begins with them
+                         ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_PARTS};GTEST_SHARD_INDEX=${index}")
   endforeach()
 endfunction()
 

@@ -52,8 +52,9 @@ function(byteps_install_wheel)
   install(TARGETS bps-server bps-scheduler RUNTIME DESTINATION byteps/bin COMPONENT python)
   set(run_path "-Wl,-rpath,\${libdir} ")
   byteps_install_development(byteps byteps/include byteps/share python)
-  # `bps docs` prints them.
+  # `bps docs` prints them. The README is that of the repository.
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION byteps/docs COMPONENT python
           FILES_MATCHING PATTERN "*.md" PATTERN "decisions" EXCLUDE PATTERN "images" EXCLUDE
           PATTERN "plots" EXCLUDE PATTERN "README.md" EXCLUDE)
+  install(FILES ${PROJECT_SOURCE_DIR}/README.md DESTINATION byteps/docs COMPONENT python)
 endfunction()

@@ -55,6 +55,7 @@ struct ClusterOptions {
   uint32_t piece_bytes_max = 32768;
   uint64_t credit_bytes = 0;  // 0: as measured
   uint32_t lanes = 1;         // of each worker
+  Duration round_trip{};      // as connections tell it to workers; zero: they do not know it
   // The number of processes of each worker's contributor; one for workers that the list does not
   // have.
   std::vector<uint32_t> processes;

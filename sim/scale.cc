@@ -49,6 +49,7 @@ ClusterOptions MakeCluster(uint32_t n, uint32_t k, const ScaleOptions& scale,
   options.network.carry_bytes = false;
   options.arithmetic = &arithmetic;
   options.credit_bytes = scale.credit_bytes;
+  options.round_trip = 2 * options.network.latency;
   options.piece_bytes_max = scale.piece_bytes_max;
   for (uint32_t i = 0; i < n; ++i) {
     options.host_links.push_back(link);

@@ -64,6 +64,7 @@ WorkerNode::WorkerNode(Cluster& cluster, uint32_t rank, uint64_t incarnation)
   protocol::WorkerOptions options = OptionsOf(cluster.options_);
   for (uint32_t lane = 0; lane < options.lanes; ++lane) {
     lanes_.push_back(std::make_unique<Lane>(*this, protocol::LaneOptionsOf(options, lane)));
+    lanes_.back()->machine.OnRoundTrip(cluster.options_.round_trip);
   }
 }
 

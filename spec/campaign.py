@@ -246,6 +246,13 @@ WINDOW = (
     large("L collect, error, frozen, thaws", "collect", "ABORTS=1 FREEZES=1 FROZEN=2 THAWS=1"),
 )
 
+GROUPS = (
+    large("L groups, two rounds, shut down", "groups", "NR=2 QUITS=1"),
+    large("L groups, two rounds, errors", "groups", "NR=2 ERRORS=2"),
+    large("L groups, killed, any order", "groups", "NG=3 KILLS=1 CALLS=1 HANGS=1"),
+    large("L groups, alone, killed, any order", "groups", "NG=3 ALONE=1 KILLS=1 CALLS=1"),
+)
+
 LARGE: tuple[Run, ...] = (
     *COUPLED,
     *CREDIT,
@@ -259,6 +266,7 @@ LARGE: tuple[Run, ...] = (
     *CONTRIBUTORS,
     *LANES,
     *WINDOW,
+    *GROUPS,
     *SUSPICIONS,
     *OPEN,
 )

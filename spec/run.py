@@ -34,7 +34,14 @@ TRAIL_LINES_MAX = 400
 
 # Which property a failed assertion of the models stands for; the first match counts.
 PROPERTIES = (
-    (r"results\[", "(a) two verdicts"),
+    (r"results?\[", "(a) two verdicts"),
+    (r"borrowed\[", "memory touched after the end"),
+    (r"begun\[|launched\[", "(c) dead end"),
+    (r"reduced\[|gathered\[|up\[i_o\]", "(b) not all ranks' bytes"),
+    (r"in_flight", "too much launched"),
+    (r"first_way", "bits change"),
+    (r"calling", "NCCL called beside its abort"),
+    (r"violated \(*i_o==0", "launch without device memory"),
     (r"i_lent", "memory touched after the end"),
     (r"use_of\[.*==i_use", "another use disturbed"),
     (r"use_of\[i_r\]", "block held"),

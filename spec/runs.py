@@ -16,6 +16,7 @@ Model = Literal[
     "collect",
     "signs",
     "lifetimes",
+    "groups",
 ]
 Expected = Literal["pass", "violation"]
 
@@ -64,6 +65,8 @@ ASIDE_OF_TWO = "NT=3 SET_C=5 FREEZES=1 FROZEN=2 CREDIT=3"
 # lost.
 GIVEN_UP = "FREEZES=1 FROZEN=1 GIVE_UPS=1"
 LEFT = f"LOSSES=1 LEAVES=1 {GIVEN_UP}"
+# One of three ranks of a group is killed. The two others begin one tensor after the other.
+KILLED = "NG=3 KILLS=1 SYNC=5"
 
 SMALL = (
     small("data 2x1x2", "data_plane", "NW=2 NR=2 ACKS=1"),
@@ -115,6 +118,15 @@ SMALL = (
     small("signs, an error", "signs", "SET_B=1 ABORTS=1"),
     small("lifetimes", "lifetimes", "CALLS=5"),
     small("lifetimes, all faults", "lifetimes", "CALLS=4 RESTARTS=2 CUTS=1 ERRORS=1"),
+    small("groups, two rounds", "groups", "NR=2 IN_TURN=1"),
+    small("groups, host memory", "groups", "HOSTS=2"),
+    small("groups, a rank has joined", "groups", "JOINED=2"),
+    small("groups, ranks meet", "groups", "NR=2 MEETS=1 SYNC=1"),
+    small("groups, a rank shuts down", "groups", "QUITS=1"),
+    small("groups, an error", "groups", "NR=2 ERRORS=1 SYNC=1"),
+    small("groups, a rank is killed", "groups", f"{KILLED} CALLS=1"),
+    small("groups, an abort hangs", "groups", f"{KILLED} HANGS=1"),
+    small("groups, alone, a rank is killed", "groups", f"{KILLED} ALONE=1"),
     small("coupled 2x1x1 worker+server", "coupled", "NW=2 NR=1 WCRASH=1 SCRASH=1"),
 )
 
@@ -230,4 +242,19 @@ MUTANTS = (
     mutant(102, "lifetimes", "", "counts on in a new lifetime"),
     mutant(103, "lifetimes", "RESTARTS=1", "a restarted coordinator does not hear who let go"),
     mutant(104, "lifetimes", "", "forgets what one rank holds"),
+    mutant(105, "groups", "SYNC=1", "launch said when one rank has begun"),
+    mutant(106, "groups", "JOINED=2", "launch said to who has joined"),
+    mutant(107, "groups", "HOSTS=2", "launch said for host memory"),
+    mutant(108, "groups", "", "ranks launch in their own order"),
+    mutant(109, "groups", "QUITS=1", "who has shut down launches no more"),
+    mutant(110, "groups", "IN_TURN=1", "stream waits for the network"),
+    mutant(111, "groups", "", "block filled before the unit is reduced"),
+    mutant(112, "groups", "", "gather said before all homes have copied"),
+    mutant(113, "groups", "", "operation ends before its last launch"),
+    mutant(114, "groups", "", "any number of units under way"),
+    mutant(115, "groups", "NR=2 MEETS=1", "way decided anew when all have met"),
+    mutant(116, "groups", KILLED, "only concerned ranks abort"),
+    mutant(117, "groups", f"{KILLED} CALLS=1", "abort beside a call"),
+    mutant(118, "groups", KILLED, "operation ends before the abort is over"),
+    mutant(119, "groups", f"{KILLED} ALONE=1", "rank keeps what it has summed"),
 )

@@ -12,22 +12,12 @@
 namespace byteps::testing {
 namespace {
 
+constexpr int kWaitMs = 60000;
+
 std::vector<const char*> PointersTo(const std::vector<std::string>& settings) {
   std::vector<const char*> pointers;
   for (const std::string& setting : settings) pointers.push_back(setting.c_str());
   return pointers;
-}
-
-int FreePort() {
-  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  ::bind(socket, reinterpret_cast<sockaddr*>(&address), size);
-  ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
-  ::close(socket);
-  return ntohs(address.sin_port);
 }
 
 void BlockSignals() {
@@ -39,6 +29,40 @@ void BlockSignals() {
 }
 
 }  // namespace
+
+byteps_handle BeginSum(byteps_session* session, std::vector<float>& data) {
+  const auto count = static_cast<int64_t>(data.size());
+  byteps_request request{};
+  request.name = "gradient";
+  request.op = BYTEPS_SUM;
+  request.dtype = BYTEPS_FLOAT32;
+  request.shape = &count;
+  request.dimensions = 1;
+  request.input = request.output = data.data();
+  byteps_handle handle = 0;
+  byteps_error error{};
+  EXPECT_EQ(byteps_start(session, &request, &handle, &error), BYTEPS_OK) << error.message;
+  return handle;
+}
+
+void EndWell(byteps_session* session, byteps_handle handle) {
+  byteps_error error{};
+  EXPECT_EQ(byteps_wait(session, handle, kWaitMs, &error), BYTEPS_OK) << error.message;
+}
+
+KeptPort::KeptPort() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  const int may_share = 1;
+  ::setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &may_share, sizeof(may_share));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  EXPECT_EQ(::bind(socket_, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ::getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size);
+  number_ = ntohs(address.sin_port);
+}
+
+KeptPort::~KeptPort() { ::close(socket_); }
 
 std::string WhyNot(const std::vector<std::string>& settings) {
   const std::vector<const char*> texts = PointersTo(settings);
@@ -52,7 +76,6 @@ std::string WhyNot(const std::vector<std::string>& settings) {
 CApiJob::CApiJob(const Shape& shape, std::vector<std::string> more)
     : shape_(shape),
       more_(std::move(more)),
-      port_(FreePort()),
       sessions_(static_cast<size_t>(shape.ranks()), nullptr) {
   BlockSignals();
 }
@@ -69,7 +92,7 @@ std::vector<std::string> CApiJob::SettingsOf(const std::string& role) const {
                                        "num_server=" + std::to_string(shape_.has_server ? 1 : 0),
                                        "local_size=" + std::to_string(shape_.local_size),
                                        "root_host=127.0.0.1",
-                                       "root_port=" + std::to_string(port_),
+                                       "root_port=" + std::to_string(port_.number()),
                                        "start_timeout_s=60",
                                        "heartbeat_timeout_ms=60000",
                                        "eviction_timeout_ms=60000"};

@@ -17,6 +17,28 @@ namespace byteps::testing {
 // Returns the error of a session that cannot be opened.
 std::string WhyNot(const std::vector<std::string>& settings);
 
+// Begins to sum `data` in place. Lets the test fail if that is refused.
+byteps_handle BeginSum(byteps_session* session, std::vector<float>& data);
+// Waits until an operation is complete. Lets the test fail if the operation does not end in order.
+void EndWell(byteps_session* session, byteps_handle handle);
+
+// A port of the loopback address for a process of a test. As long as this lives, the kernel gives
+// the port to no connection and to no other test. The listeners of the library share it, because
+// they let addresses be used again, and this socket does not listen.
+class KeptPort {
+ public:
+  KeptPort();
+  ~KeptPort();
+  KeptPort(const KeptPort&) = delete;
+  KeptPort& operator=(const KeptPort&) = delete;
+
+  int number() const { return number_; }
+
+ private:
+  const int socket_;
+  int number_ = 0;
+};
+
 class CApiJob {
  public:
   // The shape of a job: so many machines, each with so many ranks, which share memory if there are
@@ -52,7 +74,7 @@ class CApiJob {
 
   const Shape shape_;
   const std::vector<std::string> more_;
-  const int port_;
+  const KeptPort port_;
   std::vector<byteps_session*> sessions_;
   std::vector<std::thread> services_;
 };

@@ -25,19 +25,8 @@ TEST(CApiTls, OnlyWhoHasTlsAndTheSecretIsLetIn) {
   EXPECT_THAT(WhyNot(plain), HasSubstr("BYTEPS_TLS must be the same everywhere"));
   EXPECT_THAT(WhyNot(stranger), HasSubstr("BYTEPS_JOB_SECRET"));
   ASSERT_TRUE(job.OpenSessions());
-  float data[2] = {1, 2};
-  const int64_t count = 2;
-  byteps_request request{};
-  request.name = "gradient";
-  request.op = BYTEPS_SUM;
-  request.dtype = BYTEPS_FLOAT32;
-  request.shape = &count;
-  request.dimensions = 1;
-  request.input = request.output = data;
-  byteps_handle handle = 0;
-  byteps_error error{};
-  ASSERT_EQ(byteps_start(job.session(0), &request, &handle, &error), BYTEPS_OK) << error.message;
-  EXPECT_EQ(byteps_wait(job.session(0), handle, 60000, &error), BYTEPS_OK) << error.message;
+  std::vector<float> data = {1, 2};
+  EndWell(job.session(0), BeginSum(job.session(0), data));
 }
 
 TEST(CApiTls, WithoutASecretItIsRefused) {

@@ -269,7 +269,17 @@ const char* byteps_version(void) { return "fake"; }
 
 int32_t byteps_interface(void) { return BYTEPS_INTERFACE; }
 
+byteps_code byteps_foresee_device_sums(const char* const*, size_t, byteps_device_sums*,
+                                       byteps_error* error) {
+  return Fail(error, BYTEPS_UNAVAILABLE, "the fake has no device");
+}
+
 byteps_code byteps_get_device_info(const char* const*, size_t, int32_t, byteps_device_info*,
                                    byteps_error* error) {
   return Fail(error, BYTEPS_UNAVAILABLE, "the fake has no device");
+}
+
+byteps_code byteps_get_nccl_info(const char* const*, size_t, byteps_nccl_info*,
+                                 byteps_error* error) {
+  return Fail(error, BYTEPS_UNAVAILABLE, "the fake has no NCCL");
 }

@@ -36,6 +36,8 @@ struct FakeXla {
   xla::Future future;
   xla::Error error;
   bool refuses_futures = false;
+  bool refuses_streams = false;
+  int stream = 0;
   std::array<int32_t, 3> input{1, 2, 3};
   std::array<int32_t, 4> output{};
   uint32_t gate = 7;
@@ -63,6 +65,11 @@ struct FakeXla {
     api.error_create = [](xla::ErrorCreateArguments* wanted) {
       now->error = {wanted->message, wanted->code};
       return &now->error;
+    };
+    api.stream_get = [](xla::StreamGetArguments* wanted) -> xla::Error* {
+      if (now->refuses_streams) return &now->error;
+      wanted->stream = &now->stream;
+      return nullptr;
     };
     api.future_create = [](xla::FutureCreateArguments* wanted) -> xla::Error* {
       if (now->refuses_futures) return &now->error;
@@ -125,7 +132,10 @@ class XlaCallTest : public ::testing::Test {
 TEST_F(XlaCallTest, HandlersAnswerWhichVersionTheySpeakAndMakeNoCall) {
   using Handler = xla::Error* (*)(xla::CallFrame*);
   const Handler answer = [](xla::CallFrame* frame) { return AnswerXla(frame, &Throw); };
-  for (const Handler handler : {answer, Handler{&KeepOperands}}) {
+  const Handler on_device = [](xla::CallFrame* frame) {
+    return AnswerXlaOnDevice(frame, [](const XlaDeviceCall&) -> XlaEnd { throw std::exception(); });
+  };
+  for (const Handler handler : {answer, on_device, Handler{&KeepOperands}}) {
     xla::Metadata metadata{sizeof(metadata), {sizeof(xla::Version), nullptr, 9, 9}, 0};
     xla::MetadataExtension question{{sizeof(question), xla::ExtensionKind::kMetadata, nullptr},
                                     &metadata};
@@ -197,6 +207,43 @@ TEST_F(XlaCallTest, WithoutAFutureThereIsNoCall) {
   xla_.error.message = "no future";
   EXPECT_EQ(AnswerXla(&xla_.frame, &Keep), &xla_.error);
   EXPECT_EQ(begun_, nullptr);
+}
+
+TEST_F(XlaCallTest, ACallOnADeviceIsOverWhenItsOperationsAre) {
+  static std::vector<XlaDeviceCall> calls;  // tidy-allow(global): of a plain function
+  calls.clear();
+  const RunXlaCall run = [](const XlaDeviceCall& call) {
+    calls.push_back(call);
+    return XlaEnd();
+  };
+  EXPECT_EQ(AnswerXlaOnDevice(&xla_.frame, run), nullptr);
+  ASSERT_EQ(calls.size(), 1u);
+  EXPECT_EQ(calls[0].text(), xla_.text);
+  EXPECT_EQ(calls[0].stream(), reinterpret_cast<uintptr_t>(&xla_.stream));
+  EXPECT_EQ(calls[0].inputs().size(), 2u);
+  const XlaFrame::Place out{4, {4}, reinterpret_cast<uintptr_t>(xla_.output.data())};
+  EXPECT_THAT(calls[0].outputs(), ElementsAre(out));
+  EXPECT_EQ(xla_.frame.future, nullptr);  // XLA's streams wait for no future
+}
+
+TEST_F(XlaCallTest, AnErrorOnADeviceIsTheHandlersError) {
+  const RunXlaCall fails = [](const XlaDeviceCall&) { return XlaEnd{BYTEPS_MISMATCH, "what"}; };
+  ASSERT_EQ(AnswerXlaOnDevice(&xla_.frame, fails), &xla_.error);
+  EXPECT_EQ(xla_.error.message, "byteps error 2: what");
+  EXPECT_EQ(xla_.error.code, StatusCode::kFailedPrecondition);
+  const RunXlaCall throws = [](const XlaDeviceCall&) -> XlaEnd {
+    throw std::runtime_error("no memory");
+  };
+  ASSERT_EQ(AnswerXlaOnDevice(&xla_.frame, throws), &xla_.error);
+  EXPECT_EQ(xla_.error.message, "no memory");
+}
+
+TEST_F(XlaCallTest, WithoutAStreamNothingRuns) {
+  xla_.refuses_streams = true;
+  xla_.error.message = "no stream";
+  const RunXlaCall throws = [](const XlaDeviceCall&) -> XlaEnd { throw std::exception(); };
+  EXPECT_EQ(AnswerXlaOnDevice(&xla_.frame, throws), &xla_.error);
+  EXPECT_EQ(xla_.error.message, "no stream");
 }
 
 TEST_F(XlaCallTest, CopiesTheRowsThatItExpects) {

@@ -15,7 +15,9 @@ OTHERS = "src/config/other_variables.cc"
 
 STRUCT = re.compile(r"^struct Options \{.*?^\};", re.MULTILINE | re.DOTALL)
 FIELD = re.compile(r"^  [\w:<>]+ (\w+)(?: = [^;\n]+)?;", re.MULTILINE)
-ACCESSOR = re.compile(r"^[\w:]+ (\w+)\(const Options& options\) \{.*?^\}", re.MULTILINE | re.DOTALL)
+ACCESSOR = re.compile(
+    r"^[\w:<>]+ (\w+)\(const Options& options\) \{.*?^\}", re.MULTILINE | re.DOTALL
+)
 ROW = re.compile(r'\.name = "(\w+)",\s*\.variable = "(\w+)"')
 LAUNCHER = re.compile(r'^    \{"(\w+)", kLauncher,', re.MULTILINE)
 # On the field's line, with the reason.

@@ -15,11 +15,12 @@ from repo import ROOT
 
 SIZE_MAX = 8_000_000
 # The package without extras. No framework: a user brings the one that he has.
-REQUIREMENTS = ("cloudpickle", "nanobind-backend", "typer")
+REQUIREMENTS = ("cloudpickle", "nanobind-backend")
 GLIBC_MAX = 28  # RHEL 8 has 2.28
 TAG = re.compile(r"-cp310-abi3-manylinux_2_(\d+)_(x86_64|aarch64)\.whl$")
 # For programs in C and C++, and for users who read an error that names a page.
 MUST_HAVE = (
+    "byteps/docs/README.md",
     "byteps/docs/running.md",
     "byteps/include/byteps/byteps.h",
     "byteps/include/byteps/byteps.hpp",

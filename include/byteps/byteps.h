@@ -249,8 +249,10 @@ BYTEPS_API byteps_code byteps_open_while(const char* const* settings, size_t cou
  * whichever thread called; callbacks may still be on their way. There is one exception: if the
  * library's own thread has stood still all the time, it cannot be made to let go. Then this returns
  * BYTEPS_DEADLINE_EXCEEDED and byteps_poll still returns BYTEPS_RUNNING; the open operations end
- * when that thread goes on, at the latest in byteps_close. Idempotent: a later call waits in the
- * same way. */
+ * when that thread goes on, at the latest in byteps_close. Nor can NCCL be made to let go of memory
+ * of GPUs while a rank of the machine is frozen in a sum among GPUs: a warning says so, the
+ * operation stays open, and its memory must stay until the process ends, also after byteps_close.
+ * Idempotent: a later call waits in the same way. */
 BYTEPS_API byteps_code byteps_shutdown(byteps_session* session, byteps_error* error);
 
 /* Tells the job that this process cannot go on. `why` is the reason, for people; the library cuts

@@ -53,6 +53,35 @@ BYTEPS_API byteps_code byteps_get_device_info(const char* const* settings, size_
                                               int32_t device, byteps_device_info* info,
                                               byteps_error* error);
 
+/* Written by byteps_get_nccl_info; the caller sets struct_size. The texts end with a zero. */
+typedef struct byteps_nccl_info {
+  size_t struct_size BYTEPS_SIZE_OF(byteps_nccl_info);
+  int32_t version; /* 22809 is 2.28.9 */
+  int32_t reserved;
+  char text[32]; /* "2.28.9" */
+  char file[512];
+} byteps_nccl_info;
+
+/* Says which NCCL this process would use for sums among GPUs, in a job with servers.
+ * Needs no session and no GPU; `settings` are those of byteps_open, of which nccl_library counts.
+ * Loads NCCL for a moment, if the process has not loaded it. BYTEPS_UNAVAILABLE: there is none that
+ * is new enough; `error` has the reason. */
+BYTEPS_API byteps_code byteps_get_nccl_info(const char* const* settings, size_t count,
+                                            byteps_nccl_info* info, byteps_error* error);
+
+/* Written by byteps_foresee_device_sums; the caller sets struct_size. The text ends with a zero. */
+typedef struct byteps_device_sums {
+  size_t struct_size BYTEPS_SIZE_OF(byteps_device_sums);
+  char text[1016]; /* the way, the reason, and a forecast that nobody has measured */
+} byteps_device_sums;
+
+/* Says which way the sums of GPUs take in the job that the environment and `settings` describe,
+ * without joining it, and which one would be faster if such jobs had it. It supposes that the
+ * rank with local rank i has GPU i of the machine, in the order of the PCI bus. Asks NVML, and may
+ * wait for NVIDIA's driver. BYTEPS_UNAVAILABLE: NVML does not tell; `error` has the reason. */
+BYTEPS_API byteps_code byteps_foresee_device_sums(const char* const* settings, size_t count,
+                                                  byteps_device_sums* sums, byteps_error* error);
+
 #ifdef __cplusplus
 } /* extern "C" */
 #endif

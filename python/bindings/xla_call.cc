@@ -14,8 +14,8 @@ namespace {
 
 constexpr const char* kTextAttribute = "call";
 
-std::vector<XlaCall::Place> PlacesOf(const xla::Buffers& buffers) {
-  std::vector<XlaCall::Place> places;
+std::vector<XlaFrame::Place> PlacesOf(const xla::Buffers& buffers) {
+  std::vector<XlaFrame::Place> places;
   places.reserve(static_cast<size_t>(buffers.size));
   for (int64_t i = 0; i < buffers.size; ++i) {
     const xla::Buffer& buffer = *buffers.buffers[i];
@@ -56,20 +56,25 @@ xla::Error* MakeError(const xla::Api& api, byteps_code code, const std::string& 
   return api.error_create(&arguments);
 }
 
+// Makes the error of a call, whose text byteps.common.programs.program_errors reads.
+xla::Error* MakeCallError(const xla::Api& api, int code, const std::string& message) {
+  const std::string text = "byteps error " + std::to_string(code) + ": " + message;
+  return MakeError(api, static_cast<byteps_code>(code), text);
+}
+
 }  // namespace
 
-XlaCall::XlaCall(const xla::CallFrame& frame, xla::Future* future)
-    : api_(frame.api),
-      future_(future),
-      text_(TextOf(frame.attributes)),
+XlaFrame::XlaFrame(const xla::CallFrame& frame)
+    : text_(TextOf(frame.attributes)),
       inputs_(PlacesOf(frame.arguments)),
       outputs_(PlacesOf(frame.results)) {}
 
+XlaCall::XlaCall(const xla::CallFrame& frame, xla::Future* future)
+    : XlaFrame(frame), api_(frame.api), future_(future) {}
+
 void XlaCall::Fail(int code, const std::string& message) {
-  // byteps.common.programs.program_errors reads this text.
-  const std::string text = "byteps error " + std::to_string(code) + ": " + message;
   xla::FutureErrorArguments arguments{sizeof(arguments), nullptr, future_,
-                                      MakeError(*api_, static_cast<byteps_code>(code), text)};
+                                      MakeCallError(*api_, code, message)};
   api_->future_set_error(&arguments);
 }
 
@@ -105,7 +110,7 @@ std::string XlaCall::TakeRows(byteps_session* session, byteps_handle handle) {
     for (const int64_t rows : received) text += " " + std::to_string(rows);
     return text + ". Make this call outside jit";
   }
-  std::memcpy(reinterpret_cast<void*>(std::get<2>(outputs_[0])), result.data, result.bytes);
+  std::memcpy(reinterpret_cast<void*>(std::get<2>(outputs()[0])), result.data, result.bytes);
   return {};
 }
 
@@ -120,6 +125,18 @@ xla::Error* AnswerXla(xla::CallFrame* frame, BeginXlaCall begin) noexcept {
   }
   frame->future = create.future;
   return nullptr;
+}
+
+xla::Error* AnswerXlaOnDevice(xla::CallFrame* frame, RunXlaCall run) noexcept {
+  if (AnswerQuestion(*frame)) return nullptr;
+  xla::StreamGetArguments get{sizeof(get), nullptr, frame->execution, nullptr};
+  if (xla::Error* error = frame->api->stream_get(&get); error != nullptr) return error;
+  try {
+    const XlaEnd end = run(XlaDeviceCall(*frame, get.stream));
+    return end.code == BYTEPS_OK ? nullptr : MakeCallError(*frame->api, end.code, end.text);
+  } catch (const std::exception& error) {
+    return MakeError(*frame->api, BYTEPS_INTERNAL, error.what());
+  }
 }
 
 xla::Error* KeepOperands(xla::CallFrame* frame) noexcept {

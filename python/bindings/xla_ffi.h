@@ -50,6 +50,13 @@ struct ErrorCreateArguments {
   StatusCode code;
 };
 
+struct StreamGetArguments {
+  size_t struct_size;
+  Extension* extensions;
+  Execution* execution;
+  void* stream;  // out
+};
+
 struct FutureCreateArguments {
   size_t struct_size;
   Extension* extensions;
@@ -103,7 +110,7 @@ struct Api {
   void* error_get_message;
   void* error_destroy;
   Error* (*handler_register)(HandlerRegisterArguments*);
-  void* stream_get;
+  Error* (*stream_get)(StreamGetArguments*);
   void* type_register;
   void* execution_get;
   void* state_set;

@@ -15,6 +15,7 @@ namespace nb = nanobind;
 namespace {
 
 constexpr const char* kBeginModule = "byteps.common.programs.xla";
+constexpr const char* kRunModule = "byteps.common.programs.xla_device";
 
 // Lets Python start the operation. An exception ends the call.
 void Begin(const std::shared_ptr<XlaCall>& call) {
@@ -28,8 +29,25 @@ void Begin(const std::shared_ptr<XlaCall>& call) {
   }
 }
 
+// Lets Python carry the operations out. An exception ends the call.
+XlaEnd Run(const XlaDeviceCall& call) {
+  nb::gil_scoped_acquire acquire;
+  try {
+    // A copy, which Python may keep in an error's traceback.
+    nb::module_::import_(kRunModule).attr("run")(XlaDeviceCall(call));
+    return {};
+  } catch (nb::python_error& error) {
+    const CallError ours = TakeError(error);
+    return {ours.code, ours.text};
+  }
+}
+
 }  // namespace
 
 xla::Error* HandleXlaCall(xla::CallFrame* frame) noexcept { return AnswerXla(frame, &Begin); }
+
+xla::Error* HandleXlaDeviceCall(xla::CallFrame* frame) noexcept {
+  return AnswerXlaOnDevice(frame, &Run);
+}
 
 }  // namespace byteps::python

@@ -13,6 +13,20 @@ std::atomic<uint64_t> allocation_count = 0;
 std::atomic<size_t> failing_bytes_min = SIZE_MAX;
 // tidy-allow(global): the same.
 std::atomic<int64_t> successes_left = 0;
+// tidy-allow(global): the same.
+std::atomic<uintptr_t> uncounted_begin = 0;
+// tidy-allow(global): the same.
+std::atomic<uintptr_t> uncounted_end = 0;
+
+void* Allocate(size_t bytes, void* caller) {
+  const auto from = reinterpret_cast<uintptr_t>(caller);
+  if (from < uncounted_begin.load(std::memory_order_relaxed) ||
+      from >= uncounted_end.load(std::memory_order_relaxed)) {
+    allocation_count.fetch_add(1, std::memory_order_relaxed);
+  }
+  if (bytes >= failing_bytes_min.load() && successes_left.fetch_sub(1) <= 0) return nullptr;
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
 
 }  // namespace
 
@@ -20,12 +34,10 @@ std::atomic<int64_t> successes_left = 0;
 // memory of operator new goes to free().
 
 [[gnu::noinline]] void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
-  allocation_count.fetch_add(1, std::memory_order_relaxed);
-  if (bytes >= failing_bytes_min.load() && successes_left.fetch_sub(1) <= 0) return nullptr;
-  return std::malloc(bytes == 0 ? 1 : bytes);
+  return Allocate(bytes, __builtin_return_address(0));
 }
 [[gnu::noinline]] void* operator new(size_t bytes) {
-  void* memory = operator new(bytes, std::nothrow);
+  void* memory = Allocate(bytes, __builtin_return_address(0));
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
@@ -53,6 +65,11 @@ NoMemory::NoMemory(uint64_t successes, size_t bytes_min) {
 }
 
 NoMemory::~NoMemory() { failing_bytes_min.store(SIZE_MAX); }
+
+void DoNotCountCallers(uintptr_t begin, uintptr_t end) {
+  uncounted_begin.store(begin);
+  uncounted_end.store(end);
+}
 
 uint64_t AllocationCount() { return allocation_count.load(std::memory_order_relaxed); }
 

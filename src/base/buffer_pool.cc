@@ -25,12 +25,14 @@ void MakeRoom(std::vector<T>& list, size_t count) {
 }  // namespace
 
 BufferPool::~BufferPool() {
+  EndOffer();
   assert(bytes_in_use_ == 0);
   for (Class& of : classes_) Free(of, of.free.size());
 }
 
 BufferRef BufferPool::Take(size_t bytes) {
   if (bytes == 0) return {};
+  if (bytes == offered_bytes_ && offered_) return std::exchange(offered_, BufferRef());
   uint32_t size_class = SizeClassOf(bytes);
   BYTEPS_CHECK(size_class < kSizeClasses);
   Class& of = classes_[size_class];

@@ -66,6 +66,20 @@ class BufferPool {
   // std::bad_alloc if that does not suffice.
   BufferRef Take(size_t bytes);
 
+  // Until EndOffer, the next Take of exactly `bytes` returns `buffer`, in which such bytes lie
+  // already. A null buffer is no offer. REQUIRES: the buffer has room for `bytes`.
+  void Offer(BufferRef buffer, size_t bytes) {
+    offered_bytes_ = buffer ? bytes : 0;
+    offered_ = std::move(buffer);
+  }
+  // Returns whether Take has returned the buffer that was offered.
+  bool EndOffer() {
+    const bool taken = offered_bytes_ > 0 && !offered_;
+    offered_bytes_ = 0;
+    offered_ = BufferRef();
+    return taken;
+  }
+
   // Gives the memory of all buffers that nobody has back to the source. Returns whether there was
   // any.
   bool FreeUnused();
@@ -100,6 +114,8 @@ class BufferPool {
   size_t taken_ = 0;        // since the last look
   size_t bytes_in_use_ = 0;
   size_t bytes_held_ = 0;
+  BufferRef offered_;  // null outside of an offer, and when it has been taken
+  size_t offered_bytes_ = 0;
 };
 
 inline BufferRef::~BufferRef() {

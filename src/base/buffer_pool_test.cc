@@ -30,6 +30,26 @@ TEST(BufferPoolTest, ASharedBufferReturnsWithItsLastReference) {
   EXPECT_EQ(pool.bytes_in_use(), 0u);
 }
 
+TEST(BufferPoolTest, TheNextOneToTakeSoManyBytesGetsTheBufferThatIsOffered) {
+  BufferPool pool;
+  BufferRef buffer = pool.Take(1000);
+  pool.Offer(buffer, 900);
+  EXPECT_NE(pool.Take(1000).data(), buffer.data());
+  BufferRef taken = pool.Take(900);
+  EXPECT_EQ(taken.data(), buffer.data());
+  EXPECT_NE(pool.Take(900).data(), buffer.data()) << "it is offered once";
+  EXPECT_TRUE(pool.EndOffer());
+  taken = BufferRef();
+  pool.Offer(buffer, 900);
+  EXPECT_FALSE(pool.EndOffer());
+  EXPECT_NE(pool.Take(900).data(), buffer.data());
+  pool.Offer(BufferRef(), 900);
+  EXPECT_TRUE(pool.Take(900));
+  EXPECT_FALSE(pool.EndOffer());
+  buffer = BufferRef();
+  EXPECT_EQ(pool.bytes_in_use(), 0u) << "an offer that has ended keeps nothing";
+}
+
 TEST(BufferPoolTest, BuffersAreAligned) {
   BufferPool pool;
   for (size_t bytes : {1, 63, 64, 65, 4096, 100000}) {

@@ -5,6 +5,8 @@
 
 #include <bit>
 #include <cstdint>
+#include <span>
+#include <vector>
 
 namespace byteps {
 
@@ -13,6 +15,14 @@ namespace byteps {
 // fits into 32 bits: it is below twice the number of ranks, rounded up to whole groups.
 constexpr uint32_t PlaceOf(uint32_t rank, uint32_t group) {
   return rank / group * std::bit_ceil(group) + rank % group;
+}
+
+// Returns the places of some ranks, in their order.
+inline std::vector<uint32_t> PlacesOf(std::span<const uint32_t> ranks, uint32_t group) {
+  std::vector<uint32_t> places;
+  places.reserve(ranks.size());
+  for (uint32_t rank : ranks) places.push_back(PlaceOf(rank, group));
+  return places;
 }
 
 // Returns the height of the lowest node above both places; 0 if they are one place.

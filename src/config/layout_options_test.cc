@@ -9,7 +9,9 @@ namespace byteps::config {
 namespace {
 
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 // Returns the options of a worker in a job of two machines with 2 and 1 workers.
 Result<Options> Unequal(Environment::Variables changes) {
@@ -180,6 +182,24 @@ TEST(LayoutOptionsTest, TheOrderOfSumsIsOneOfTwoAndItsGroupANumber) {
       RefusalOf({{"BYTEPS_SAME_BITS", "exact"}}),
       AllOf(HasSubstr("same_bits=exact (BYTEPS_SAME_BITS)"), HasSubstr("no exact sums yet")));
   EXPECT_THAT(RefusalOf({{"BYTEPS_SUM_GROUP", "0"}}), HasSubstr("an integer from 1 to 1024"));
+}
+
+TEST(LayoutOptionsTest, WhatVariablesSayOfSumsOnGpus) {
+  EXPECT_EQ(Unequal({})->device_sums, "window");
+  EXPECT_EQ(Unequal({})->pcie_switch_size, 0);
+  EXPECT_THAT(ReduceRoots(Unequal({}).value()), IsEmpty());
+  EXPECT_EQ(Unequal({{"BYTEPS_PCIE_SWITCH_SIZE", "4"}})->pcie_switch_size, 4);
+  EXPECT_THAT(ReduceRoots(Unequal({{"BYTEPS_REDUCE_ROOTS", "0, 4"}}).value()), ElementsAre(0, 4));
+  EXPECT_THAT(RefusalOf({{"BYTEPS_REDUCE_ROOTS", "0,1024"}}), HasSubstr("local ranks below 1024"));
+  EXPECT_THAT(RefusalOf({{"BYTEPS_DEVICE_SUMS", "nccl"}, {"BYTEPS_LOCAL_REDUCE", "0"}}),
+              AllOf(HasSubstr("device_sums=nccl (BYTEPS_DEVICE_SUMS)"),
+                    HasSubstr("only in jobs with servers")));
+  EXPECT_THAT(RefusalOf({{"BYTEPS_DEVICE_SUMS", "nccl"}, {"BYTEPS_SAME_BITS", "1"}}),
+              HasSubstr("order of its own"));
+  EXPECT_EQ(Unequal({{"BYTEPS_DEVICE_SUMS", "Host"}})->device_sums, "host");
+  EXPECT_FALSE(Unequal({})->cuda_launches_block);
+  EXPECT_FALSE(Unequal({{"CUDA_LAUNCH_BLOCKING", "0"}})->cuda_launches_block);
+  EXPECT_TRUE(Unequal({{"CUDA_LAUNCH_BLOCKING", "1"}})->cuda_launches_block);
 }
 
 }  // namespace

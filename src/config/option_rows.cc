@@ -1,5 +1,6 @@
 #include "src/config/option_rows.h"
 
+#include "src/config/device_option_rows.h"
 #include "src/config/text_limits.h"
 
 namespace byteps::config {
@@ -8,7 +9,7 @@ namespace {
 constexpr int64_t kDay = 86400;
 constexpr int64_t kStepsMax = 1'000'000'000;
 
-constexpr OptionRow kRows[] = {
+constexpr OptionRow kOwnRows[] = {
     {.name = "role",
      .variable = "DMLC_ROLE",
      .field = &Options::role,
@@ -19,9 +20,8 @@ constexpr OptionRow kRows[] = {
      .field = &Options::root_host,
      .text_limit = kHostLimit,
      .text_allowed = IsHostOrEmpty,
-     .help =
-         "Host name or address of the scheduler. In a job without servers it only tells the job "
-         "from others of this machine, with the port."},
+     .help = "Host name or address of the scheduler. In a job without servers it only tells the "
+             "job from others of this machine, with the port."},
     {.name = "root_port",
      .variable = "DMLC_PS_ROOT_PORT",
      .field = &Options::root_port,
@@ -104,10 +104,9 @@ constexpr OptionRow kRows[] = {
     {.name = "require_secret",
      .variable = "BYTEPS_REQUIRE_SECRET",
      .field = &Options::require_secret,
-     .help =
-         "Refuse to start if strangers could join: without a secret, unless the scheduler is on "
-         "a loopback address, where the job takes only processes of one user. Without this the "
-         "scheduler warns."},
+     .help = "Refuse to start if strangers could join: without a secret, unless the scheduler is "
+             "on a loopback address, where the job takes only processes of one user. Without this "
+             "the scheduler warns."},
     {.name = "allow_objects",
      .variable = "BYTEPS_ALLOW_OBJECTS",
      .field = &Options::allow_objects,
@@ -232,25 +231,23 @@ constexpr OptionRow kRows[] = {
      .field = &Options::local_reduce,
      .readers = kByWorker,
      .choices = "auto, 0, 1",
-     .help =
-         "Whether the workers of one machine exchange tensors in memory that they share. In a "
-         "job with servers they sum first, and one of them exchanges the sum. auto: they do, "
-         "except on a machine with more than 64 workers, in a job with servers and more than 181 "
-         "workers, in a job that may go on without single workers (min_workers), and if 2 workers "
-         "and their servers are alone on one machine. 0: never, so the job needs servers. 1: also "
-         "if min_workers lets the job go on without a whole machine. The same on all workers. If "
-         "they do not, the log says why."},
+     .help = "Whether the workers of one machine exchange tensors in memory that they share. In a "
+             "job with servers they sum first, and one of them exchanges the sum. auto: they do, "
+             "except on a machine with more than 64 workers, in a job with servers and more than "
+             "181 workers, in a job that may go on without single workers (min_workers), and if 2 "
+             "workers and their servers are alone on one machine. 0: never, so the job needs "
+             "servers. 1: also if min_workers lets the job go on without a whole machine. The same "
+             "on all workers. If they do not, the log says why."},
     {.name = "same_bits",
      .variable = "BYTEPS_SAME_BITS",
      .field = &Options::same_bits,
      .readers = kByWorker,
      .choices = "0, 1, exact",
-     .help =
-         "1: the bits of every sum depend on ranks and inputs alone, also those of float16 and "
-         "bfloat16, which then round after every addition. Where the machines cannot give that, "
-         "the job does not start, or its operations end in an error. 0: where bits depend on which "
-         "ranks share a machine, the job says so. exact: not there yet, and refused. The same on "
-         "all workers."},
+     .help = "1: the bits of every sum depend on ranks and inputs alone, also those of float16 and "
+             "bfloat16, which then round after every addition. Where the machines cannot give "
+             "that, the job does not start, or its operations end in an error. 0: where bits "
+             "depend on which ranks share a machine, the job says so. exact: not there yet, and "
+             "refused. The same on all workers."},
     {.name = "sum_group",
      .variable = "BYTEPS_SUM_GROUP",
      .field = &Options::sum_group,
@@ -265,10 +262,9 @@ constexpr OptionRow kRows[] = {
      .field = &Options::tcp_congestion,
      .text_limit = kNameLimit,
      .text_allowed = IsPlainName,
-     .help =
-         "TCP congestion control, such as cubic or bbr; system: the system's. auto: bbr where a "
-         "packet and its acknowledgement take 5 ms or more and the system allows bbr, else "
-         "the system's. The log says at the level info what a long path got."},
+     .help = "TCP congestion control, such as cubic or bbr; system: the system's. auto: bbr where "
+             "a packet and its acknowledgement take 5 ms or more and the system allows bbr, else "
+             "the system's. The log says at the level info what a long path got."},
     {.name = "tcp_notsent_lowat",
      .variable = "BYTEPS_TCP_NOTSENT_LOWAT",
      .field = &Options::tcp_notsent_lowat,
@@ -304,12 +300,6 @@ constexpr OptionRow kRows[] = {
      .field = &Options::rdma_service_level,
      .maximum = 15,
      .help = "Service level of packets over InfiniBand."},
-    {.name = "cuda_library",
-     .variable = "BYTEPS_CUDA_LIBRARY",
-     .field = &Options::cuda_library,
-     .readers = kByWorker,
-     .help = "File of the CUDA driver's library, by which tensors in the memory of a GPU are "
-             "reached; empty: the libcuda.so.1 that the system finds."},
     {.name = "start_timeout_s",
      .variable = "BYTEPS_START_TIMEOUT",
      .field = &Options::start_timeout_s,
@@ -401,11 +391,10 @@ constexpr OptionRow kRows[] = {
      .field = &Options::operation_timeout_s,
      .readers = kByWorker,
      .maximum = 7 * kDay,
-     .help =
-         "Seconds after which an operation fails although all processes live, with an error that "
-         "names the ranks that have not begun it; 0: no limit. A join may last longer, while "
-         "ranks that have not joined go on. Not set: 1800; in torch.distributed what "
-         "init_process_group says."},
+     .help = "Seconds after which an operation fails although all processes live, with an error "
+             "that names the ranks that have not begun it; 0: no limit. A join may last longer, "
+             "while ranks that have not joined go on. Not set: 1800; in torch.distributed what "
+             "init_process_group says."},
     {.name = "stall_check_time_s",
      .variable = "BYTEPS_STALL_CHECK_TIME",
      .field = &Options::stall_check_time_s,
@@ -433,10 +422,9 @@ constexpr OptionRow kRows[] = {
      .variable = "BYTEPS_STATUS_SOCKET",
      .field = &Options::status_socket,
      .readers = kByWorker | kByScheduler,
-     .help =
-         "The scheduler (without servers: rank 0) shows the state of the job on a local "
-         "socket, to processes of its own user alone: `bps top` finds it there. Workers of Python "
-         "show where their threads are on sockets of their own: `bps stack`."},
+     .help = "The scheduler (without servers: rank 0) shows the state of the job on a local "
+             "socket, to processes of its own user alone: `bps top` finds it there. Workers of "
+             "Python show where their threads are on sockets of their own: `bps stack`."},
     {.name = "timeline",
      .variable = "BYTEPS_TIMELINE",
      .field = &Options::timeline,
@@ -491,6 +479,8 @@ constexpr OptionRow kRows[] = {
      .readers = kByWorker,
      .help = "Record how fast tensors move (get_pushpull_speed)."},
 };
+
+constexpr auto kRows = WithDeviceRows(kOwnRows);
 
 }  // namespace
 

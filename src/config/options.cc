@@ -191,6 +191,8 @@ Result<Options> LoadOptions(const Environment& environment, std::span<const std:
     if (!set.ok()) return set;
   }
   if (const Status old = TakeOldTransport(environment, given, options); !old.ok()) return old;
+  const std::string_view blocking = Trim(environment.Get("CUDA_LAUNCH_BLOCKING"));
+  options.cuda_launches_block = !blocking.empty() && blocking != "0";
   DeriveLocalSize(given, options);
   DeriveHeartbeatTimeouts(given, options);
   WarnAboutUnknownVariables(environment, options);
@@ -319,6 +321,15 @@ std::vector<std::string> Interfaces(const Options& options) {
   std::vector<std::string> names;
   for (const std::string_view name : SplitList(options.interfaces)) names.emplace_back(name);
   return names;
+}
+
+// Every number is one, because the row of the option has checked the text.
+std::vector<uint32_t> ReduceRoots(const Options& options) {
+  std::vector<uint32_t> ranks;
+  for (const std::string_view rank : SplitList(options.reduce_roots)) {
+    std::from_chars(rank.data(), rank.data() + rank.size(), ranks.emplace_back(0));
+  }
+  return ranks;
 }
 
 MachineLayout LayoutOf(const Options& options) {

@@ -66,6 +66,12 @@ struct Options {
   int64_t rdma_traffic_class = 0;
   int64_t rdma_service_level = 0;
   std::string cuda_library;
+  std::string nccl_library;
+  std::string nvml_library;
+  bool cuda_launches_block = false;  // CUDA's own variable: a launch lasts as long as its kernel
+  std::string device_sums = "window";
+  int64_t pcie_switch_size = 0;  // 0: as the machine says
+  std::string reduce_roots;
 
   // These options limit waits.
   int64_t start_timeout_s = 120;
@@ -171,6 +177,9 @@ bool HasTimelineFile(const Options& options);
 
 // Returns the names in `interfaces`; none if it is not set.
 std::vector<std::string> Interfaces(const Options& options);
+
+// Returns the local ranks in `reduce_roots`; none if it is not set.
+std::vector<uint32_t> ReduceRoots(const Options& options);
 
 // Returns the "host:port" at which the process shows the job's state; empty: it shows the state
 // nowhere.

@@ -11,7 +11,8 @@ constexpr std::string_view kNoUcx = "there is no UCX transport in this version";
 constexpr std::string_view kShared =
     "ranks of one machine share memory anyway, see BYTEPS_LOCAL_REDUCE";
 constexpr std::string_view kNoZmq = "TCP needs no message library";
-constexpr std::string_view kNoGpuStage = "there is no GPU stage in this version";
+constexpr std::string_view kOwnLaunches = "a launch of NCCL has about 4 MB of one tensor";
+constexpr std::string_view kOwnRings = "NCCL chooses its rings (NCCL_MAX_NCHANNELS)";
 constexpr std::string_view kComputed = "placement is computed from link speeds, not hashed";
 constexpr std::string_view kNoTrace = "there is no trace in this version";
 constexpr std::string_view kNoCodec = "there are no codecs in the core in this version";
@@ -50,10 +51,8 @@ constexpr OtherVariable kOthers[] = {
     {"BYTEPS_BUILT_IN_HASH_COEF", kNone, "1", kComputed},
     {"BYTEPS_ENABLE_MIXED_MODE", kNone, "0", "servers beside workers are recognised by their host"},
     {"BYTEPS_MIXED_MODE_BOUND", kNone, "101", kComputed},
-    {"BYTEPS_REDUCE_ROOTS", kNone, "", kNoGpuStage},
-    {"BYTEPS_PCIE_SWITCH_SIZE", kNone, "8", kNoGpuStage},
-    {"BYTEPS_NCCL_GROUP_SIZE", kNone, "4", kNoGpuStage},
-    {"BYTEPS_NCCL_NUM_RINGS", kNone, "1", kNoGpuStage},
+    {"BYTEPS_NCCL_GROUP_SIZE", kNone, "4", kOwnLaunches},
+    {"BYTEPS_NCCL_NUM_RINGS", kNone, "1", kOwnRings},
     {"BYTEPS_OMP_THREAD_PER_GPU", kNone, "4", "a shard sums on its own thread (server_shards)"},
     {"BYTEPS_ENABLE_ASYNC", kMissing, "0", "training is synchronous in this version"},
     {"BYTEPS_DEBUG_SAMPLE_TENSOR", kMissing, "", "values are not logged in this version"},

@@ -14,6 +14,16 @@ namespace {
 
 constexpr size_t kInterfacesMax = 8;
 
+// Returns whether the text is a list of numbers from `least` to `most`.
+bool AreNumbers(std::string_view text, int64_t least, int64_t most) {
+  return std::ranges::all_of(SplitList(text), [least, most](std::string_view one) {
+    int64_t number = 0;
+    const auto [end, error] = std::from_chars(one.data(), one.data() + one.size(), number);
+    return error == std::errc() && end == one.data() + one.size() && number >= least &&
+           number <= most;
+  });
+}
+
 }  // namespace
 
 bool IsPlainName(std::string_view text) {
@@ -54,14 +64,10 @@ bool IsInterfacesOrEmpty(std::string_view text) {
 }
 
 bool IsLocalSizesOrEmpty(std::string_view text) {
-  const std::vector<std::string_view> numbers = SplitList(text);
   constexpr auto kCountMax = static_cast<size_t>(kMachinesMax);
-  return numbers.size() <= kCountMax && std::ranges::all_of(numbers, [](std::string_view one) {
-           int64_t number = 0;
-           const auto [end, error] = std::from_chars(one.data(), one.data() + one.size(), number);
-           return error == std::errc() && end == one.data() + one.size() && number >= 1 &&
-                  number <= kLocalSizeMax;
-         });
+  return SplitList(text).size() <= kCountMax && AreNumbers(text, 1, kLocalSizeMax);
 }
+
+bool IsLocalRanksOrEmpty(std::string_view text) { return AreNumbers(text, 0, kLocalSizeMax - 1); }
 
 }  // namespace byteps::config

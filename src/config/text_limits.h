@@ -21,5 +21,7 @@ bool IsCidrOrEmpty(std::string_view text);
 bool IsInterfacesOrEmpty(std::string_view text);
 // Accepts "2,1": a number for each machine.
 bool IsLocalSizesOrEmpty(std::string_view text);
+// Accepts "0,4".
+bool IsLocalRanksOrEmpty(std::string_view text);
 
 }  // namespace byteps::config

@@ -99,6 +99,32 @@ TEST_P(DeviceConformance, CopiesGoThereAndBack) {
   EXPECT_EQ(user_->Read(to, bytes), user_->Read(from, bytes));
 }
 
+// Two processes share such memory, and each device of a process reaches it.
+TEST_P(DeviceConformance, MemoryFromElsewhereCanBePinned) {
+  constexpr size_t kPage = 4096;
+  alignas(kPage) static std::byte host[kPage] = {};
+  std::byte* const from = user_->NewMemory(0, kPage);
+  std::byte* const to = user_->NewMemory(1, kPage);
+  user_->Fill(nullptr, from, kPage, 7);
+  ASSERT_TRUE(device(0).MarkOf(nullptr).value()->Wait().ok());
+  for (int number : {0, 1, 1}) {
+    Status pinned = device(number).Pin(host, kPage);
+    ASSERT_TRUE(pinned.ok()) << pinned.ToString();
+  }
+  device(0).Unpin(host);
+  Count arrived;
+  std::atomic<int> failed = 0;
+  CopyLine down(lent(0));
+  CopyLine up(lent(1));
+  down.Copy(1, host, from, kPage, Counted(arrived, &failed));
+  ASSERT_TRUE(arrived.Reaches(1));
+  up.Copy(1, to, host, kPage, Counted(arrived, &failed));
+  ASSERT_TRUE(arrived.Reaches(2));
+  EXPECT_EQ(failed, 0);
+  EXPECT_EQ(user_->Read(to, kPage), std::vector<uint8_t>(kPage, 7));
+  for (int i = 0; i < 2; ++i) device(1).Unpin(host);
+}
+
 TEST_P(DeviceConformance, ALineEndsWhenItsCopiesHaveEnded) {
   std::byte* const from = user_->NewMemory(0, kPiece);
   Pinned host(device(), kPiece);

@@ -1,29 +1,32 @@
 #include "src/device/copy_line.h"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
-#include <deque>
+#include <iterator>
 #include <list>
 #include <new>
 #include <utility>
 #include <vector>
 
+#include "src/base/ring_queue.h"
 #include "src/base/thread_annotations.h"
 
 namespace byteps::device {
 // The thread allocates nothing of its own while it runs: it could not tell anybody of a failure.
 struct CopyLine::State {
   struct Job {
-    uint64_t owner;
-    std::byte* to;
-    const std::byte* from;
-    size_t bytes;
+    uint64_t owner = 0;
+    std::byte* to = nullptr;
+    const std::byte* from = nullptr;
+    size_t bytes = 0;
     Done done;
     bool off = false;  // guarded by the mutex
     Status status;
   };
   using Batch = std::vector<Job>;
-  struct CalledOff {
+  // An owner that wants to know when its copies are over.
+  struct Awaited {
     uint64_t owner;
     std::function<void()> over;
   };
@@ -34,22 +37,25 @@ struct CopyLine::State {
 
   void Run();
   Status Prepare();
-  bool TakeJobs(Batch& batch, bool under_way);
+  bool TakeJobs(int number, bool under_way);
   void Begin(Batch& batch, int number);
   void BeginCopies(Batch& batch, int number) const;
   void Finish(int number);
   void TellOver();
   bool IsUnderWay(uint64_t owner) const BYTEPS_REQUIRES(mutex);
+  bool HasCopy(uint64_t owner) BYTEPS_REQUIRES(mutex);
+  std::vector<Job> TakeOut(uint64_t owner) BYTEPS_REQUIRES(mutex);
 
   const std::shared_ptr<Device> device;  // see the constructor of CopyLine
   const Status no_memory{StatusCode::kExhausted, "the host has no memory to begin a copy"};
   std::unique_ptr<CopyStream> stream;  // the thread's own
   Mutex mutex;
   std::condition_variable changed;
-  std::deque<Job> queue BYTEPS_GUARDED_BY(mutex);
+  RingQueue<Job> queue BYTEPS_GUARDED_BY(mutex);
   // The thread changes a batch under the mutex, and reads its own batches without it.
   Batch batches[CopyStream::kBatches];
-  std::list<CalledOff> called_off BYTEPS_GUARDED_BY(mutex);
+  Time since[CopyStream::kBatches] BYTEPS_GUARDED_BY(mutex);  // when a batch began
+  std::list<Awaited> awaited BYTEPS_GUARDED_BY(mutex);
   bool has_work BYTEPS_GUARDED_BY(mutex) = false;  // copies that have not ended
   bool ends BYTEPS_GUARDED_BY(mutex) = false;
 };
@@ -81,26 +87,90 @@ bool CopyLine::State::IsUnderWay(uint64_t owner) const {
   });
 }
 
+// Returns whether the owner has a copy that waits or is under way.
+bool CopyLine::State::HasCopy(uint64_t owner) {
+  for (size_t i = 0; i < queue.size(); ++i) {
+    if (queue[i].owner == owner) return true;
+  }
+  return IsUnderWay(owner);
+}
+
+// Takes the owner's copies out of the queue. The others keep their order.
+std::vector<CopyLine::State::Job> CopyLine::State::TakeOut(uint64_t owner) {
+  std::vector<Job> out;
+  out.reserve(queue.size());
+  for (size_t left = queue.size(); left > 0; --left) {
+    Job job = std::move(queue.front());
+    queue.pop_front();
+    if (job.owner == owner) {
+      out.push_back(std::move(job));
+    } else {
+      queue.push_back(std::move(job));
+    }
+  }
+  return out;
+}
+
 void CopyLine::CallOff(uint64_t owner, std::function<void()> over) {
-  std::list<State::CalledOff> off;
-  off.push_back({owner, std::move(over)});
-  std::deque<State::Job> dropped;  // destroyed outside of the lock
+  std::list<State::Awaited> awaited;
+  awaited.push_back({owner, std::move(over)});
+  std::vector<State::Job> dropped;  // destroyed outside of the lock
   {
     MutexLock lock(state_->mutex);
-    auto kept = std::ranges::stable_partition(
-        state_->queue, [&](const State::Job& job) { return job.owner != owner; });
-    std::ranges::move(kept, std::back_inserter(dropped));
-    state_->queue.erase(kept.begin(), kept.end());
+    dropped = state_->TakeOut(owner);
     if (state_->IsUnderWay(owner)) {
       for (State::Batch& batch : state_->batches) {
         for (State::Job& job : batch) job.off = job.off || job.owner == owner;
       }
-      state_->called_off.splice(state_->called_off.end(), off);
+      state_->awaited.splice(state_->awaited.end(), awaited);
       return;
     }
     state_->changed.notify_all();
   }
-  off.front().over();
+  awaited.front().over();
+}
+
+bool CopyLine::TakeBack(uint64_t owner, const std::byte* to) {
+  State::Job dropped;  // destroyed outside of the lock
+  bool found = false;
+  MutexLock lock(state_->mutex);
+  for (size_t left = state_->queue.size(); left > 0; --left) {
+    State::Job job = std::move(state_->queue.front());
+    state_->queue.pop_front();
+    if (!found && job.owner == owner && job.to == to) {
+      found = true;
+      dropped = std::move(job);
+    } else {
+      state_->queue.push_back(std::move(job));
+    }
+  }
+  state_->changed.notify_all();
+  return found;
+}
+
+std::optional<CopyLine::UnderWay> CopyLine::Oldest() {
+  std::optional<UnderWay> oldest;
+  MutexLock lock(state_->mutex);
+  for (size_t i = 0; i < std::size(state_->batches); ++i) {
+    const State::Batch& batch = state_->batches[i];
+    if (batch.empty()) continue;
+    if (oldest.has_value() && oldest->since <= state_->since[i]) continue;
+    oldest = {batch.front().owner, state_->since[i]};
+  }
+  return oldest;
+}
+
+void CopyLine::WhenOver(uint64_t owner, std::function<void()> over) {
+  std::list<State::Awaited> awaited;
+  awaited.push_back({owner, std::move(over)});
+  {
+    MutexLock lock(state_->mutex);
+    if (state_->HasCopy(owner)) {
+      state_->awaited.splice(state_->awaited.end(), awaited);
+      return;
+    }
+  }
+  awaited.front().over();
 }
 
 Status CopyLine::State::Prepare() {
@@ -114,7 +184,8 @@ Status CopyLine::State::Prepare() {
 
 // Moves the next copies into the batch. Waits for some if none is under way. Returns false at the
 // end.
-bool CopyLine::State::TakeJobs(Batch& batch, bool under_way) {
+bool CopyLine::State::TakeJobs(int number, bool under_way) {
+  Batch& batch = batches[number];
   MutexLock lock(mutex);
   has_work = under_way;
   if (!under_way) changed.notify_all();
@@ -125,6 +196,7 @@ bool CopyLine::State::TakeJobs(Batch& batch, bool under_way) {
     batch.push_back(std::move(queue.front()));
     queue.pop_front();
   }
+  if (!batch.empty()) since[number] = std::chrono::steady_clock::now();
   has_work = !batch.empty() || under_way;
   return has_work;
 }
@@ -187,16 +259,16 @@ void CopyLine::State::Finish(int number) {
   TellOver();
 }
 
-// Tells the owners that have called off, and have no copy under way.
+// Tells the owners that wait for the end of their copies, and have none any more.
 void CopyLine::State::TellOver() {
   for (;;) {
-    std::list<CalledOff> over;
+    std::list<Awaited> over;
     {
       MutexLock lock(mutex);
-      auto found = called_off.begin();
-      while (found != called_off.end() && IsUnderWay(found->owner)) ++found;
-      if (found == called_off.end()) return;
-      over.splice(over.end(), called_off, found);
+      auto found = awaited.begin();
+      while (found != awaited.end() && HasCopy(found->owner)) ++found;
+      if (found == awaited.end()) return;
+      over.splice(over.end(), awaited, found);
     }
     over.front().over();
   }
@@ -205,7 +277,7 @@ void CopyLine::State::TellOver() {
 void CopyLine::State::Run() {
   int number = 0;
   bool under_way = false;
-  while (TakeJobs(batches[number], under_way)) {
+  while (TakeJobs(number, under_way)) {
     if (!batches[number].empty()) Begin(batches[number], number);
     const int before = (number + 1) % CopyStream::kBatches;
     if (under_way) Finish(before);

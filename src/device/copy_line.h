@@ -3,18 +3,22 @@
 //
 // Takes the copies that there are, at most kBatchCopies or kBatchBytes, begins them, and waits for
 // the batch before them. So two batches are under way while there is enough to do. Neighbours in
-// both memories become one copy.
+// both memories become one copy. If there is nothing more to begin, the line waits for the only
+// batch under way, and a copy that comes meanwhile begins behind this batch: no call of a driver
+// waits for two things. Nothing is lost by that, because copies end in order.
 //
 // Thread-safe. The functions that callers hand in run on the line's thread, under no lock, and must
-// not throw.
+// not throw. The line itself allocates nothing for a copy once its queue has had this length.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "src/base/status.h"
+#include "src/base/time.h"
 #include "src/device/device.h"
 #include "src/device/line_threads.h"
 
@@ -43,6 +47,23 @@ class CopyLine {
   // its memory any more: inside this call if no copy of the owner is under way. The line begins no
   // `done` of the owner's copies from now on. Does not block.
   void CallOff(uint64_t owner, std::function<void()> over);
+
+  // Drops the owner's copy to this place, if it has not begun. Returns true if its `done` will
+  // never be called. Does not block. REQUIRES: nobody waits for the owner with WhenOver.
+  bool TakeBack(uint64_t owner, const std::byte* to);
+
+  // Returns the copy that has been under way for longest, and since when. A copy that the driver
+  // does not take is under way, too. Does not block.
+  struct UnderWay {
+    uint64_t owner = 0;
+    Time since;
+  };
+  std::optional<UnderWay> Oldest();
+
+  // Calls `over` when no copy of the owner touches its memory, or ever will: inside this call if
+  // the owner has none. Drops nothing, and all `done` are called. Does not block. REQUIRES: the
+  // owner begins no copy from now on.
+  void WhenOver(uint64_t owner, std::function<void()> over);
 
  private:
   struct State;

@@ -48,6 +48,9 @@ class CopyStream {
   virtual Status Wait(int batch) = 0;
   // Blocks until nothing of this stream touches memory any more, also after an error.
   virtual void Drain() = 0;
+  // Returns the stream under the name that other libraries of the device know, so that they can
+  // give it work. This work belongs to the batch that is open.
+  virtual void* handle() = 0;
 };
 
 class Device {
@@ -74,6 +77,12 @@ class Device {
   // copy or of a mark.
   virtual Result<std::byte*> TakePinned(size_t bytes) = 0;
   virtual void GivePinned(std::byte* memory) = 0;
+
+  // Lets the devices of this process reach memory of the process by themselves until Unpin, which
+  // must come before the memory goes. Memory may be pinned several times; each time needs an Unpin.
+  // May wait, and may be called, like TakePinned. kExhausted: the memory cannot be pinned.
+  virtual Status Pin(std::byte* memory, size_t bytes) = 0;
+  virtual void Unpin(std::byte* memory) = 0;
 };
 
 // All devices of one kind that this process sees.

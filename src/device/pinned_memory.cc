@@ -1,6 +1,7 @@
 #include "src/device/pinned_memory.h"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <new>
@@ -13,6 +14,8 @@ namespace {
 
 constexpr std::align_val_t kAlignment{64};
 constexpr size_t kBlockBytesMin = 4096;
+// The owner of what Pin asks for, which nobody calls off.
+constexpr uint64_t kPinOwner = UINT64_MAX - 1;
 
 uint32_t ClassOf(size_t bytes) { return SizeClassOf(std::max(bytes, kBlockBytesMin)); }
 
@@ -24,17 +27,29 @@ struct PinnedMemory::State {
   struct Unused {
     Unused* next;
   };
+  // Memory from elsewhere. The mutex guards `is_answered`; the thread alone has `is_pinned`.
+  struct Foreign {
+    const std::shared_ptr<const void> memory;  // shared with the others who use it
+    const ByteSpan bytes;
+    const std::string remedy;
+    bool is_answered = false;
+    bool is_pinned = false;
+  };
   struct Ask {
     uint64_t owner;
     size_t bytes;
-    Made made;             // null: called off
-    bool is_held = false;  // by the thread
+    Made made;                  // null: called off, or there is memory to pin
+    Foreign* to_pin = nullptr;  // null: a block is asked for
+    bool is_held = false;       // by the thread
+    Time held_since{};
   };
 
   State(std::shared_ptr<Device> of, size_t limit, std::function<void(const std::string&)> hears)
       : device(std::move(of)), bytes_max(limit), warn(std::move(hears)) {}
 
   void Run();
+  void Answer(size_t bytes, const Status& entered);
+  void PinForeign(Foreign& foreign, const Status& entered);
   Block BlockOf(size_t bytes);
   Result<std::byte*> Pinned(uint32_t size_class);
   void Warn(const Status& why);
@@ -49,6 +64,7 @@ struct PinnedMemory::State {
   Mutex mutex;
   std::condition_variable changed;
   std::deque<Ask> asks BYTEPS_GUARDED_BY(mutex);
+  std::deque<Foreign> foreign BYTEPS_GUARDED_BY(mutex);
   Unused* unused[kSizeClasses] BYTEPS_GUARDED_BY(mutex) = {};
   size_t unused_bytes BYTEPS_GUARDED_BY(mutex) = 0;
   size_t held BYTEPS_GUARDED_BY(mutex) = 0;  // bytes of pinned memory
@@ -92,6 +108,23 @@ void PinnedMemory::Make(uint64_t owner, size_t bytes, Made made) {
   state_->changed.notify_all();
 }
 
+bool PinnedMemory::Pin(const std::shared_ptr<const void>& memory, ByteSpan bytes,
+                       const std::string& remedy) {
+  MutexLock lock(state_->mutex);
+  for (const State::Foreign& one : state_->foreign) {
+    if (one.bytes.data() == bytes.data()) return one.is_answered;
+  }
+  state_->foreign.push_back({memory, bytes, remedy});
+  try {
+    state_->asks.push_back({kPinOwner, 0, nullptr, &state_->foreign.back()});
+  } catch (const std::bad_alloc&) {
+    state_->foreign.pop_back();
+    throw;
+  }
+  state_->changed.notify_all();
+  return false;
+}
+
 bool PinnedMemory::CallOff(uint64_t owner) {
   Made dropped;  // destroyed outside of the lock
   MutexLock lock(state_->mutex);
@@ -100,6 +133,12 @@ bool PinnedMemory::CallOff(uint64_t owner) {
   std::swap(found->made, dropped);
   if (!found->is_held) state_->asks.erase(found);
   return true;
+}
+
+bool PinnedMemory::HasWaited(Duration limit) {
+  MutexLock lock(state_->mutex);
+  if (state_->asks.empty() || !state_->asks.front().is_held) return false;
+  return std::chrono::steady_clock::now() >= state_->asks.front().held_since + limit;
 }
 
 PinnedMemory::Block PinnedMemory::Ordinary(size_t bytes) {
@@ -204,25 +243,57 @@ PinnedMemory::Block PinnedMemory::State::BlockOf(size_t bytes) {
   return Ordinary(bytes);
 }
 
+void PinnedMemory::State::PinForeign(Foreign& one, const Status& entered) {
+  std::string why;
+  try {
+    const Status pinned = entered.ok() ? device->Pin(one.bytes.data(), one.bytes.size()) : entered;
+    one.is_pinned = pinned.ok();
+    why = pinned.message();
+  } catch (const std::bad_alloc&) {  // for the text of an error
+  }
+  bool must_warn = !one.is_pinned;
+  {
+    MutexLock lock(mutex);
+    one.is_answered = true;
+    must_warn = must_warn && !ends;
+    asks.pop_front();
+  }
+  if (!must_warn) return;
+  warn("the memory that the workers of this machine share cannot be pinned (" + why +
+       "), so copies between it and a device are slower; " + one.remedy);
+}
+
+// Gives the first one who asks a block.
+void PinnedMemory::State::Answer(size_t bytes, const Status& entered) {
+  Block block = entered.ok() ? BlockOf(bytes) : Ordinary(bytes);
+  Made made;
+  {
+    MutexLock lock(mutex);
+    std::swap(made, asks.front().made);
+    asks.pop_front();
+  }
+  if (made != nullptr) made(std::move(block));
+}
+
 void PinnedMemory::State::Run() {
   const Status entered = device->Enter();
   for (;;) {
     size_t bytes = 0;
+    Foreign* to_pin = nullptr;
     {
       MutexLock lock(mutex);
       while (asks.empty() && !ends) lock.Wait(changed);
       if (asks.empty()) break;
       asks.front().is_held = true;
+      asks.front().held_since = std::chrono::steady_clock::now();
       bytes = asks.front().bytes;
+      to_pin = asks.front().to_pin;
     }
-    Block block = entered.ok() ? BlockOf(bytes) : Ordinary(bytes);
-    Made made;
-    {
-      MutexLock lock(mutex);
-      std::swap(made, asks.front().made);
-      asks.pop_front();
+    if (to_pin == nullptr) {
+      Answer(bytes, entered);
+    } else {
+      PinForeign(*to_pin, entered);
     }
-    if (made != nullptr) made(std::move(block));
   }
   for (uint32_t size_class = 0; size_class < kSizeClasses; ++size_class) {
     Unused* blocks = nullptr;
@@ -231,6 +302,14 @@ void PinnedMemory::State::Run() {
       blocks = std::exchange(unused[size_class], nullptr);
     }
     Free(blocks);
+  }
+  std::deque<Foreign> all;
+  {
+    MutexLock lock(mutex);
+    all.swap(foreign);
+  }
+  for (const Foreign& one : all) {
+    if (one.is_pinned) device->Unpin(one.bytes.data());
   }
 }
 

@@ -7,6 +7,8 @@
 // are slower, but nobody waits for pinned memory without a limit: ranks that waited could wait for
 // each other.
 //
+// It also pins memory that the process has from elsewhere.
+//
 // Thread-safe. No function waits for the driver.
 #pragma once
 
@@ -17,6 +19,8 @@
 #include <string>
 #include <utility>
 
+#include "src/base/time.h"
+#include "src/base/types.h"
 #include "src/device/device.h"
 #include "src/device/line_threads.h"
 
@@ -80,6 +84,17 @@ class PinnedMemory {
   void Make(uint64_t owner, size_t bytes, Made made);
   // Returns true if `made` of the owner has not begun and never will.
   bool CallOff(uint64_t owner);
+
+  // Pins `memory`, on the thread of this object, from the first call until the end of this object,
+  // which shares it until then. Returns true if there is nothing to wait for: it is pinned, or the
+  // device has refused. A block that is asked of Make after this call comes after the answer. If
+  // the device refuses, `warn` hears why, with `remedy`, and copies of the memory are slower.
+  // Throws std::bad_alloc; then nothing was asked.
+  bool Pin(const std::shared_ptr<const void>& memory, ByteSpan bytes, const std::string& remedy);
+
+  // Returns whether the driver has not answered somebody for so long. Whoever asks now would wait,
+  // too.
+  bool HasWaited(Duration limit);
 
   // Returns a block of ordinary memory; none if there is no memory.
   static Block Ordinary(size_t bytes);

@@ -1,10 +1,12 @@
 #include "src/device/pinned_memory.h"
 
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -119,6 +121,23 @@ TEST_F(PinnedMemoryTest, WhoHasCalledOffGetsNoBlock) {
   EXPECT_EQ(made.now(), 0);
 }
 
+TEST_F(PinnedMemoryTest, SaysThatTheDriverDoesNotAnswer) {
+  EXPECT_FALSE(memory_.HasWaited(milliseconds(0))) << "nobody asks";
+  device_.pinned_waits().Hold();
+  memory_.Make(1, 100, [](PinnedMemory::Block) {});
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (!memory_.HasWaited(milliseconds(1)) && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_TRUE(memory_.HasWaited(milliseconds(1)));
+  EXPECT_FALSE(memory_.HasWaited(seconds(3600)));
+  EXPECT_TRUE(memory_.CallOff(1));
+  EXPECT_TRUE(memory_.HasWaited(milliseconds(1))) << "who has called off waits no longer";
+  device_.pinned_waits().LetGo();
+  EXPECT_TRUE(Take(100).is_pinned());
+  EXPECT_FALSE(memory_.HasWaited(milliseconds(0)));
+}
+
 TEST_F(PinnedMemoryTest, OrdinaryMemoryIsThereAtOnce) {
   device_.pinned_waits().Hold();
   PinnedMemory::Block block = PinnedMemory::Ordinary(1000);
@@ -127,6 +146,44 @@ TEST_F(PinnedMemoryTest, OrdinaryMemoryIsThereAtOnce) {
   EXPECT_EQ(PinnedMemory::Ordinary(0).data(), nullptr);
   EXPECT_EQ(PinnedMemory::Ordinary(SIZE_MAX / 2).data(), nullptr) << "more than there is";
   device_.pinned_waits().LetGo();
+}
+
+// Memory that the process has from elsewhere stays until it is not pinned any more.
+TEST_F(PinnedMemoryTest, ForeignMemoryIsPinnedBeforeTheNextBlock) {
+  host::HostDevice device(0);
+  auto shared = std::make_shared<std::vector<std::byte>>(5000);
+  const std::weak_ptr<std::vector<std::byte>> seen = shared;
+  {
+    PinnedMemory memory(Lent(device), kLimit, [](const std::string&) {});
+    device.pinned_waits().Hold();
+    EXPECT_FALSE(memory.Pin(shared, *shared, ""));
+    EXPECT_FALSE(memory.Pin(shared, *shared, "")) << "asked already";
+    Count made;
+    memory.Make(1, 0, [&](const PinnedMemory::Block&) { made.Add(); });
+    EXPECT_EQ(made.now(), 0);
+    device.pinned_waits().LetGo();
+    ASSERT_TRUE(made.Reaches(1));
+    EXPECT_TRUE(memory.Pin(shared, *shared, ""));
+    EXPECT_GE(device.pinned_bytes(), 5000u);
+    EXPECT_LT(memory.bytes_held(), 5000u) << "it does not count";
+    shared.reset();
+    EXPECT_FALSE(seen.expired());
+  }
+  EXPECT_TRUE(seen.expired());
+  EXPECT_EQ(device.pinned_bytes(), 0u);
+}
+
+TEST_F(PinnedMemoryTest, ForeignMemoryThatIsRefusedCostsOneWarning) {
+  device_.RefusePinned();
+  auto shared = std::make_shared<std::vector<std::byte>>(5000);
+  for (int i = 0; i < 2; ++i) {
+    memory_.Pin(shared, *shared, "look there");
+    Count made;
+    memory_.Make(1, 0, [&](const PinnedMemory::Block&) { made.Add(); });
+    ASSERT_TRUE(made.Reaches(1));
+    EXPECT_TRUE(memory_.Pin(shared, *shared, "look there")) << "there is nothing to wait for";
+  }
+  EXPECT_EQ(warnings_, 2) << "one for the shared memory, and one for the block";
 }
 
 TEST_F(PinnedMemoryTest, NothingIsLeftAtTheEnd) {

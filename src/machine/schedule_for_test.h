@@ -13,12 +13,15 @@
 #include <optional>
 #include <random>
 #include <set>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "src/local/heaps_for_test.h"
 #include "src/local/window.h"
+#include "src/machine/mover_for_test.h"
 #include "src/machine/room/shared_room.h"
 #include "src/machine/room/words.h"
 #include "src/machine/schedule_faults_for_test.h"
@@ -57,25 +60,8 @@ struct ScheduledMachine {
   std::function<void(uint32_t rank)> take_mail;
   // The steps of all other parts of the job.
   std::vector<std::function<bool()>> others;
-};
-
-// Counts what schedules have played.
-struct Played {
-  uint64_t within = 0;  // ranks that stopped in the middle of a step
-  uint64_t joins = 0;
-  uint64_t leaves = 0;
-  uint64_t disagreements = 0;
-  uint64_t gaps = 0;    // tables of sizes without the numbers of a rank
-  uint64_t let_go = 0;  // words to ranks about tensors that all have let go of
-
-  void Add(const Played& other) {
-    within += other.within;
-    joins += other.joins;
-    leaves += other.leaves;
-    disagreements += other.disagreements;
-    gaps += other.gaps;
-    let_go += other.let_go;
-  }
+  // Adds what can happen in groups of devices.
+  std::function<void(std::vector<std::function<void()>>&)> add_choices;
 };
 
 inline local::WindowShape ScheduledShape(uint32_t ranks, uint64_t seed) {
@@ -106,13 +92,15 @@ class Schedule {
     for (uint32_t rank = 0; rank < count; ++rank) {
       windows.push_back(
           std::make_unique<local::Window>(room.window(), shape, rank, &heaps_.of(rank)));
+      movers.push_back(
+          std::make_unique<MoverForTest>(*windows.back(), [this] { return Below(2) == 0; }));
     }
     sleeping_.assign(count, false);
     seen_.assign(count, 0);
     is_over_.assign(count, false);
     of_rank_.resize(count);
     ops = OpRoller(random, count).Roll();
-    RollParts();
+    RollParts(seed / 2 % 2 == 0);
     if (Below(4) == 0) {
       leaver_ = leavers + static_cast<uint32_t>(Below(count - leavers));
       leaves_at_ = static_cast<int>(Below(300));
@@ -193,12 +181,34 @@ class Schedule {
       }
     }
   }
-  bool has_lost_one() const { return killed_ != kNobody; }
+  // A rank cannot go on, and so the job ends: each rank hears that at some time.
+  void LoseJob() { is_job_lost_ = true; }
+  // Others add this to what the ranks reduce.
+  void SetAdded(float added) { added_ = added; }
+  // Copies to devices may fail, in place of copies from devices.
+  void LoseResults() { loses_results_ = true; }
+  // Checks that what the ranks have reduced is that of an operation of this name.
+  void CheckReduced(std::string_view name, std::span<const float> reduced) const {
+    EXPECT_TRUE(std::ranges::any_of(ops,
+                                    [&](const auto& op) {
+                                      if (op->name != name || !op->IsReduced()) return false;
+                                      const float expected = op->ResultOf(op->ranks[0])[0];
+                                      return std::ranges::all_of(
+                                          reduced, [&](float one) { return one == expected; });
+                                    }))
+        << "'" << name << "': " << reduced[0] << " is pushed";
+  }
+  // A group of devices has failed by itself: the operations under way may fail.
+  void NoteBroken() { has_broken_ = true; }
+  bool has_broken() const { return has_broken_; }
+  bool has_lost_one() const { return killed_ != kNobody || is_job_lost_; }
   Played played() const {
     Played played;
     played.within = within_.has_value() ? 1 : 0;
     played.leaves = leaves_ ? 1 : 0;
     for (const auto& op : ops) {
+      if (op->has_failed_copy) ++played.failed_copies;
+      if (op->has_lost_result) ++played.lost_results;
       const auto part = std::ranges::find_if(parts, [&](const auto& one) {
         return &one->op == op.get() && one->ends != 0 && one->rank != leaver_;
       });
@@ -246,9 +256,18 @@ class Schedule {
 
   std::vector<std::function<void()>> ChoicesOf(const ScheduledMachine& machine) {
     std::vector<std::function<void()>> choices;
+    if (machine.add_choices != nullptr) machine.add_choices(choices);
     for (uint32_t rank = 0; rank < count_; ++rank) {
       if (rank == stopped_ || is_over_[rank]) continue;
+      if (is_job_lost_) {
+        choices.emplace_back([&, rank] {
+          if (Below(16) == 0) EndAll(machine, rank);
+        });
+      }
       if (Below(4) == 0) AddUsersChoices(machine, rank, choices);
+      for (uint32_t block : movers[rank]->UnderWay()) {
+        choices.emplace_back([this, rank, block] { EndCopy(rank, block); });
+      }
       if (machine.has_mail(rank)) choices.emplace_back([&, rank] { machine.take_mail(rank); });
       if (!sleeping_[rank] || windows[rank]->Events() != seen_[rank]) {
         choices.emplace_back([&, rank] {
@@ -259,6 +278,15 @@ class Schedule {
       }
     }
     return choices;
+  }
+  void EndCopy(uint32_t rank, uint32_t block) {
+    MoverForTest& mover = *movers[rank];
+    RolledOp& op = parts[mover.OwnerOf(block)]->op;
+    const bool is_down = mover.CopyIn(block).way == Mover::Way::kDown;
+    const bool may_fail = op.unlucky == rank && is_down != loses_results_;
+    if (!may_fail || Below(2) == 0) return mover.End(block);
+    (is_down ? op.has_failed_copy : op.has_lost_result) = true;
+    mover.End(block, {StatusCode::kUnavailable, "a copy has failed"});
   }
   void AddUsersChoices(const ScheduledMachine& machine, uint32_t rank,
                        std::vector<std::function<void()>>& choices) {
@@ -304,7 +332,9 @@ class Schedule {
     const bool waits = turn_ < fault.not_before + kWaitForStepTurns;
     local::Window& window = *windows[fault.rank];
     within_.emplace(room, shape_, window, heaps_);
-    const bool is_within = fault.within.has_value() && within_->Begin(*fault.within);
+    // A copy from a device is not begun anew.
+    const bool may_begin = fault.within != HalfStep::kFill || !movers[fault.rank]->IsBusy();
+    const bool is_within = fault.within.has_value() && may_begin && within_->Begin(*fault.within);
     if (!is_within) within_.reset();
     if (fault.within.has_value() && !is_within && waits) return;
     is_struck_ = true;
@@ -317,7 +347,7 @@ class Schedule {
   // rank had all blocks, with the reserve, when it stopped, which a third, late rank may have
   // brought about. Without the carrier nothing begins.
   void CheckBesideTheFrozen() const {
-    if (stopped_ == 0 || BlocksOf(*windows[stopped_]) == shape_.blocks) return;
+    if (stopped_ == 0 || is_job_lost_ || BlocksOf(*windows[stopped_]) == shape_.blocks) return;
     for (const auto& part : parts) {
       if (!part->has_begun || part->op.IsOf(stopped_) || !HaveAllBegun(part->op)) continue;
       if (leaves_ && part->rank == leaver_) continue;  // its end may wait for the rank's blocks
@@ -353,7 +383,7 @@ class Schedule {
   // Checks that all ranks that have seen the end of the operation agree about it.
   void CheckAlike(const ScheduledPart& part, const ScheduledPart& first) const {
     // When a rank is lost, ranks that have their part end well, and the others do not.
-    if (killed_ != kNobody) return;
+    if (has_lost_one()) return;
     EXPECT_EQ(part.status.ok(), first.status.ok()) << What(part) << "\n" << What(first);
     // A rank that begins late may hear first that another one has left.
     if (leaves_) return;
@@ -363,7 +393,11 @@ class Schedule {
   bool MayFail(const ScheduledPart& part) const {
     const RolledOp& op = part.op;
     const Status& why = part.status;
-    if (why == Lost()) return killed_ != kNobody;
+    if (why == Lost()) return has_lost_one();
+    // A rank that has heard that the job is lost takes no part any more.
+    const bool has_failed =
+        op.has_failed_copy || op.has_lost_result || is_job_lost_ || (has_broken_ && op.IsReduced());
+    if (has_failed && why.code() == StatusCode::kUnavailable) return true;
     if (leaves_ && why == protocol::ErrorOfLeftRank(leaver_)) return true;
     // A join has ended in an error, so the rank can begin nothing any more.
     if (leaves_ && part.is_refused) return op.joins_before > 0;
@@ -382,13 +416,13 @@ class Schedule {
   }
   void CheckGood(const ScheduledPart& part, bool tells_ranks) const {
     const RolledOp& op = part.op;
-    EXPECT_FALSE(op.Disagrees() || op.LacksRoot()) << What(part);
+    EXPECT_FALSE(op.Disagrees() || op.LacksRoot() || op.has_failed_copy) << What(part);
     if (op.Is(wire::Op::kJoin)) {
       EXPECT_TRUE(MayHaveJoinedLast(op, static_cast<uint32_t>(part.outcome.rows)))
           << What(part) << ": rank " << part.outcome.rows;
       return;
     }
-    EXPECT_EQ(part.Result(), op.ResultOf(part.rank)) << What(part);
+    EXPECT_EQ(part.Result(), op.ResultOf(part.rank, added_)) << What(part);
     if (!tells_ranks && !op.IsGathered()) return;
     RankSet told = 0;
     for (uint32_t rank : part.outcome.ranks->List()) told |= Bit(rank);
@@ -405,15 +439,22 @@ class Schedule {
     return rank < count_ && counts[rank] == std::ranges::max(counts);
   }
 
-  void RollParts() {
+  void RollParts(bool with_devices) {
     for (const auto& op : ops) {
+      const bool may_be_on_device = with_devices && op->IsReduced();
+      if (may_be_on_device && Below(4) == 0) op->unlucky = op->ranks[Below(op->ranks.size())];
+      const bool are_all_on_device = may_be_on_device && Below(2) == 0;
       for (uint32_t rank : op->ranks) {
         if (Has(op->joined, rank)) continue;
         parts.push_back(std::make_unique<ScheduledPart>(*op, rank, parts.size()));
         ScheduledPart& part = *parts.back();
         of_rank_[rank].push_back(&part);
         const size_t bytes = part.input.size_bytes();
-        if (bytes > 0 && Below(2) == 0) part.Share(heaps_.own(rank).Take(bytes).value());
+        if (are_all_on_device || (may_be_on_device && Below(2) == 0)) {
+          part.is_on_device = true;
+        } else if (bytes > 0 && Below(2) == 0) {
+          part.Share(heaps_.own(rank).Take(bytes).value());
+        }
         // If such a use could end early for one rank, only time would show that ranks disagree.
         const bool may_end_early = !op->Is(wire::Op::kJoin) && !op->dissenter.has_value();
         if (may_end_early && Below(12) == 0) part.tries_to_give_up = 3;
@@ -430,6 +471,7 @@ class Schedule {
  public:
   const SharedRoom room;
   std::vector<std::unique_ptr<local::Window>> windows;
+  std::vector<std::unique_ptr<MoverForTest>> movers;
   std::vector<std::unique_ptr<RolledOp>> ops;
   std::vector<std::unique_ptr<ScheduledPart>> parts;  // by the id of the operation
 
@@ -447,6 +489,10 @@ class Schedule {
   bool is_struck_ = false;
   uint32_t stopped_ = kNobody;
   uint32_t killed_ = kNobody;
+  bool is_job_lost_ = false;
+  bool has_broken_ = false;
+  float added_ = 0;
+  bool loses_results_ = false;
 };
 
 }  // namespace byteps::machine

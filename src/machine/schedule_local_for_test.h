@@ -105,7 +105,8 @@ class LocalMachine {
         LocalLane::Events{
             [&part](const LocalWords::ToCarrier& word) { part.mail->Say(word); },
             [&part](protocol::FrontMail mail) { part.to_front.push_back(std::move(mail)); },
-            [&part](const RoundKey& key, bool is_over) { part.mail->Ended(key, is_over); }});
+            [&part](const RoundKey& key, bool is_over) { part.mail->Ended(key, is_over); }},
+        ranks_.movers[rank].get());
     part.front = std::make_unique<ScheduledFront>(
         seed,
         ScheduledFront::Events{[&part](const wire::Message& message) { part.mail->Say(message); },

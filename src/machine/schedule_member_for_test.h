@@ -9,9 +9,12 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "src/machine/launcher_for_test.h"
 #include "src/machine/member/block_transfers.h"
 #include "src/machine/member/member_carrier.h"
 #include "src/machine/member/member_lane.h"
@@ -28,14 +31,19 @@ class MemberMachine {
  public:
   MemberMachine(uint64_t seed, uint32_t count)
       : shape_(ScheduledShape(count, seed)),
+        is_slow_(seed % 3 == 1),
         ranks_(seed, count, shape_, 1),
         parts_(count),
         view_(ViewOf(count)),
-        transfers_(*ranks_.windows[0]),
-        shards_(transfers_,
-                [this](protocol::FrontMail told) {
-                  Put(0, [this, told = std::move(told)] { carrier_.OnMail(told); });
-                }),
+        transfers_(*ranks_.windows[0], {2 * kScheduledBytes, 4 * kScheduledBytes}),
+        shards_(
+            transfers_,
+            [this](protocol::FrontMail told) {
+              Put(0, [this, told = std::move(told)] { carrier_.OnMail(told); });
+            },
+            [this](std::string_view name, std::span<const float> reduced) {
+              ranks_.CheckReduced(name, reduced);
+            }),
         coordinator_(count, {[this](uint32_t to, const wire::Message& message) {
                                Put(to,
                                    [this, to, message] { parts_[to].front->OnMessage(message); });
@@ -47,7 +55,14 @@ class MemberMachine {
                     Post(0, [this, to, word] { parts_[0].mail->SayTo(to, word); });
                   },
                   [](const protocol::FrontMail&) {},
-                  [](const Status& why) { ADD_FAILURE() << why.ToString(); }}) {
+                  [](const Status& why) { ADD_FAILURE() << why.ToString(); },
+                  [this](const std::vector<HasDevice>& devices) {
+                    Post(0, [this, devices] { parts_[0].launcher->Plan(devices); });
+                  },
+                  [](const std::string&, bool) {}}) {
+    ranks_.SetAdded(ScheduledShards::kAdded);
+    if (seed % 5 == 0) ranks_.LoseResults();
+    MakeGroups(seed, count);
     for (uint32_t rank = 0; rank < count; ++rank) AddRank(rank, seed);
     for (uint32_t rank = 0; rank < count; ++rank) {
       parts_[rank].front->front.OnView(view_, 0, rank);
@@ -72,16 +87,32 @@ class MemberMachine {
     machine.end = [this](uint32_t rank, const Status& why) { End(rank, why); };
     machine.has_mail = [this](uint32_t rank) { return !parts_[rank].inbox.empty(); };
     machine.take_mail = [this](uint32_t rank) {
+      // The carrier's loop may be slow.
+      if (rank == kCarrierRank && is_slow_ && ranks_.Below(8) != 0) return;
       TakeOne(parts_[rank].inbox);
       EndIfStopped(rank);
     };
     const auto below = [this](uint64_t end) { return ranks_.Below(end); };
+    machine.add_choices = [this](std::vector<std::function<void()>>& choices) {
+      for (const auto& group : groups_.groups) {
+        group->AddChoices(choices);
+        if (group->is_broken()) ranks_.NoteBroken();
+      }
+    };
     machine.others = {[this, below] { return coordinator_.Step(below); },
                       [this, below] { return shards_.Step(below); }};
     ranks_.Run(machine);
     ranks_.Check(false);
     EXPECT_TRUE(shards_.IsIdle() || ranks_.has_lost_one());
     Played played = ranks_.played();
+    // If one group fails, the ranks abort all of them.
+    const bool may_rest = !ranks_.has_broken() && !ranks_.has_lost_one();
+    for (const auto& group : groups_.groups) {
+      EXPECT_TRUE(group->IsAtRest() || !may_rest);
+      if (group->is_broken()) ++played.broken;
+      played.launches += group->run();
+    }
+    played.too_late = shards_.too_late();
     for (const Part& part : parts_) played.let_go += part.front->let_go();
     return played;
   }
@@ -91,6 +122,7 @@ class MemberMachine {
   // The parts of one rank.
   struct Part {
     std::unique_ptr<WordChannel<MemberWords>> mail;
+    std::unique_ptr<LauncherForTest> launcher;
     std::unique_ptr<MemberLane> lane;
     std::unique_ptr<ScheduledFront> front;
     std::deque<Work> posts;  // to the loop of the window
@@ -99,7 +131,7 @@ class MemberMachine {
     bool has_stopped = false;  // the front
     bool is_ending = false;    // and has nothing open
     bool leaves = false;       // the window's loop knows that
-    bool may_leave = false;
+    bool may_leave = false;    // the carrier has said so, or nobody carries
   };
 
   static wire::View ViewOf(uint32_t count) {
@@ -115,8 +147,32 @@ class MemberMachine {
     view.servers.emplace_back().shard_weights = {1};
     return view;
   }
+  // In a quarter of the schedules there are no groups, and in some of the others a rank does not
+  // meet the rest.
+  void MakeGroups(uint64_t seed, uint32_t count) {
+    const uint64_t kind = seed / 4 % 4;
+    if (kind == 0) return;
+    const uint32_t size = kind == 1 && count % 2 == 0 ? count / 2 : count;
+    for (uint32_t first = 0; first < count; first += size) {
+      plan::DeviceGroup& group = groups_.plan.groups.emplace_back();
+      std::vector<local::Window*> windows;
+      for (uint32_t rank = first; rank < first + size; ++rank) {
+        group.ranks.push_back(rank);
+        // In some groups a rank is the home of nothing.
+        group.weights.push_back(kind == 2 && rank == first ? 0 : 1.0 / size);
+        windows.push_back(ranks_.windows[rank].get());
+      }
+      groups_.plan.ids.emplace_back();
+      groups_.groups.push_back(std::make_unique<GroupForTest>(
+          std::move(windows),
+          [this, may = seed % 3 == 0] { return may && ranks_.Below(60) == 0; }));
+    }
+    if (seed / 16 % 4 == 0) groups_.met = {StatusCode::kUnavailable, "another version"};
+  }
   void AddRank(uint32_t rank, uint64_t seed) {
     Part& part = parts_[rank];
+    part.launcher = std::make_unique<LauncherForTest>(groups_, *ranks_.windows[rank]);
+    if (rank + 1 == parts_.size()) part.launcher->SetLast();
     part.mail = std::make_unique<WordChannel<MemberWords>>(
         ranks_.room, *ranks_.windows[rank], static_cast<uint32_t>(parts_.size()),
         WordChannel<MemberWords>::Events{
@@ -126,16 +182,23 @@ class MemberMachine {
             [this, rank](const MemberWords::ToRank& word) { OnWord(rank, word); }});
     part.lane = std::make_unique<MemberLane>(
         *ranks_.windows[rank], rank == kCarrierRank ? &transfers_ : nullptr,
-        MemberLane::Events{[&part](const MemberWords::ToCarrier& word) { part.mail->Say(word); },
-                           [this, rank](const protocol::FrontMail& told) { Tell(rank, told); }});
+        MemberLane::Events{
+            [&part](const MemberWords::ToCarrier& word) { part.mail->Say(word); },
+            [this, rank](const protocol::FrontMail& told) { Tell(rank, told); },
+            [this](const PlannedSums& plan) { Put(0, [this, plan] { carrier_.OnPlan(plan); }); }},
+        ranks_.movers[rank].get(), part.launcher.get());
     part.front = std::make_unique<ScheduledFront>(
-        seed, ScheduledFront::Events{
-                  [this, rank](const wire::Message& said) { coordinator_.Hear(rank, said); },
-                  [this, rank](const protocol::LaneMail& mail) { ToLane(rank, mail); },
-                  [this](protocol::OperationId id, protocol::Outcome outcome) {
-                    ranks_.OnComplete(id, std::move(outcome));
-                  },
-                  [this, rank] { SayLeave(rank); }});
+        seed,
+        ScheduledFront::Events{[this, rank](const wire::Message& said) {
+                                 if (std::holds_alternative<wire::Suspect>(said))
+                                   return ranks_.LoseJob();
+                                 coordinator_.Hear(rank, said);
+                               },
+                               [this, rank](const protocol::LaneMail& mail) { ToLane(rank, mail); },
+                               [this](protocol::OperationId id, protocol::Outcome outcome) {
+                                 ranks_.OnComplete(id, std::move(outcome));
+                               },
+                               [this, rank] { SayLeave(rank); }});
   }
 
   void Post(uint32_t rank, Work work) {
@@ -144,10 +207,10 @@ class MemberMachine {
   }
   void Put(uint32_t rank, Work work) { parts_[rank].inbox.push_back(std::move(work)); }
   // On the loop of the engine, at some time.
-  void Later(uint32_t rank, Work work) {
-    Put(rank, [this, rank, work = std::move(work)] {
-      if (ranks_.Below(4) == 0) return work();
-      Later(rank, work);
+  void Later(uint32_t rank, Work work, uint64_t takes = 4) {
+    Put(rank, [this, rank, work = std::move(work), takes] {
+      if (ranks_.Below(takes) == 0) return work();
+      Later(rank, work, takes);
     });
   }
   static void TakeOne(std::deque<Work>& from) {
@@ -170,13 +233,23 @@ class MemberMachine {
     for (size_t i = part.posts.size(); i > 0; --i) TakeOne(part.posts);
     EXPECT_TRUE(part.mail->Hear([] { return true; }, did).ok());
     if (rank == kCarrierRank) did = transfers_.Admit() || did;
-    Result<bool> stepped = part.lane->Step();
+    if (rank == kCarrierRank) did = SayLaunches() || did;
+    Result<bool> stepped = part.lane->Step(Time());
     EXPECT_TRUE(stepped.ok()) << stepped.status().ToString();
     did = stepped.value() || did;
     part.mail->Flush();
     if (!did) LeaveIfDone(rank);
     if (rank == kCarrierRank) transfers_.Resume();
     return did;
+  }
+  bool SayLaunches() {
+    const auto launches = transfers_.TakeLaunches();
+    for (const auto& [ranks, launch] : launches) {
+      for (uint32_t rank = 0; rank < parts_.size(); ++rank) {
+        if (Has(ranks, rank)) parts_[0].mail->SayTo(rank, launch);
+      }
+    }
+    return !launches.empty();
   }
   void OnWord(uint32_t rank, const MemberWords::ToRank& word) {
     Part& part = parts_[rank];
@@ -186,6 +259,13 @@ class MemberMachine {
       Tell(rank, protocol::to_front::Settled{settled->question});
     } else if (std::holds_alternative<MayLeave>(word)) {
       part.may_leave = true;
+      part.lane->OnMayLeave();
+    } else if (const auto* so = std::get_if<SumsSo>(&word)) {
+      part.launcher->Meet(*so);
+    } else if (const auto* launch = std::get_if<UnitLaunch>(&word)) {
+      EXPECT_TRUE(part.lane->OnLaunch(*launch).ok());
+    } else if (const auto* over = std::get_if<GroupOver>(&word)) {
+      part.launcher->End(over->why);
     } else {
       ADD_FAILURE() << "rank " << rank << " is told something else";
     }
@@ -201,7 +281,8 @@ class MemberMachine {
       if (!is_clean) parts_[rank].lane->IgnoreAnswers();
       Put(rank, [this, rank] { coordinator_.Hear(rank, wire::Leave()); });
       // The coordinator may be away for long.
-      if (!is_clean) Put(rank, [this, rank] { Later(rank, [this, rank] { Stop(rank); }); });
+      const uint64_t takes = is_slow_ ? 64 : 4;
+      if (!is_clean) Later(rank, [this, rank] { Stop(rank); }, takes);
     });
   }
   // The coordinator says to all that the rank has left.
@@ -219,7 +300,10 @@ class MemberMachine {
   void Stop(uint32_t rank) {
     Part& part = parts_[rank];
     if (std::exchange(part.has_stopped, true)) return;
-    Post(rank, [&part] { part.mail->Say(Leaves()); });
+    Post(rank, [&part] {
+      part.mail->Say(Leaves());
+      if (!part.may_leave) part.lane->OnLeaves();
+    });
     part.front->front.Stop({StatusCode::kShutdown, "the rank leaves"});
   }
   void EndIfStopped(uint32_t rank) {
@@ -238,6 +322,9 @@ class MemberMachine {
   void End(uint32_t rank, const Status& why) {
     Part& part = parts_[rank];
     part.lane->IgnoreAnswers();
+    part.launcher->End(why);
+    part.may_leave = true;
+    part.lane->OnMayLeave();
     while (!part.inbox.empty()) TakeOne(part.inbox);
     part.front->front.Stop(why);
     while (!part.posts.empty() || !part.inbox.empty()) {
@@ -247,6 +334,8 @@ class MemberMachine {
   }
 
   const local::WindowShape shape_;
+  const bool is_slow_;
+  GroupsForTest groups_;
   Schedule ranks_;
   std::vector<Part> parts_;  // by rank
   wire::View view_;

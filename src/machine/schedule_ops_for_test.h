@@ -37,6 +37,9 @@ struct RolledOp {
   local::RankSet joined = 0;
   std::optional<uint32_t> dissenter;  // this rank means another tensor by the name
   bool is_aborted = false;            // by some rank
+  std::optional<uint32_t> unlucky;    // copies from a device may fail on this rank
+  bool has_failed_copy = false;       // one of them has failed
+  bool has_lost_result = false;       // a copy to a device has failed
 
   bool Is(wire::Op op) const { return spec.op == op; }
   bool IsOf(uint32_t rank) const { return std::ranges::find(ranks, rank) != ranks.end(); }
@@ -67,8 +70,10 @@ struct RolledOp {
     return static_cast<float>(100 * number + 10 * rank + to);
   }
 
-  // Returns the result of the rank. REQUIRES: it is no join.
-  std::vector<float> ResultOf(uint32_t rank) const {
+  bool IsReduced() const { return Is(wire::Op::kSum) || Is(wire::Op::kMin); }
+  // Returns the result of the rank. `added`: by others, to what the ranks have reduced. REQUIRES:
+  // it is no join.
+  std::vector<float> ResultOf(uint32_t rank, float added = 0) const {
     const local::RankSet among = Contributors();
     std::vector<float> result;
     const auto add = [&](uint64_t rows, float value) {
@@ -84,8 +89,38 @@ struct RolledOp {
       if (Is(wire::Op::kMin)) one = std::min(one, theirs);
       if (Is(wire::Op::kBroadcast) && from == spec.root) one = theirs;
     }
+    if (IsReduced()) one += added;
     if (!IsGathered()) result.assign(static_cast<size_t>(spec.shape[0]), one);
     return result;
+  }
+};
+
+// Counts what schedules have played.
+struct Played {
+  uint64_t within = 0;  // ranks that stopped in the middle of a step
+  uint64_t joins = 0;
+  uint64_t leaves = 0;
+  uint64_t disagreements = 0;
+  uint64_t gaps = 0;           // tables of sizes without the numbers of a rank
+  uint64_t let_go = 0;         // words to ranks about tensors that all have let go of
+  uint64_t failed_copies = 0;  // operations with a copy from a device that has failed
+  uint64_t launches = 0;       // of groups of devices
+  uint64_t broken = 0;         // groups that have failed by themselves
+  uint64_t too_late = 0;       // errors that were asked for behind the answer
+  uint64_t lost_results = 0;   // operations with a copy to a device that has failed
+
+  void Add(const Played& other) {
+    within += other.within;
+    joins += other.joins;
+    leaves += other.leaves;
+    disagreements += other.disagreements;
+    gaps += other.gaps;
+    let_go += other.let_go;
+    failed_copies += other.failed_copies;
+    launches += other.launches;
+    broken += other.broken;
+    too_late += other.too_late;
+    lost_results += other.lost_results;
   }
 };
 
@@ -205,15 +240,20 @@ struct ScheduledPart {
     operation.splits = splits;
     operation.input = reinterpret_cast<const std::byte*>(input.data());
     operation.output = reinterpret_cast<std::byte*>(output.data());
+    if (is_on_device) {
+      operation.memory = Memory::kDevice;
+      operation.device.owner = id;
+    }
     return operation;
   }
   void End(Status how) {
     ++ends;
     status = std::move(how);
     std::ranges::fill(input, 1e9F);  // the user has it again, and others must not read it
+    at_end = output;                 // what comes later comes too late
   }
   std::vector<float> Result() const {
-    if (!op.IsGathered()) return output;
+    if (!op.IsGathered()) return at_end;
     std::vector<float> result(outcome.gathered_bytes / sizeof(float));
     // An empty result has no memory, and memcpy takes no null pointer.
     if (!result.empty()) {
@@ -230,8 +270,10 @@ struct ScheduledPart {
   std::vector<float> own_input;
   std::span<float> input;
   std::vector<float> output;
+  std::vector<float> at_end;  // the output when the operation ended
   bool has_begun = false;
-  bool is_refused = false;        // the front has not accepted it
+  bool is_refused = false;  // the front has not accepted it
+  bool is_on_device = false;
   uint32_t tries_to_give_up = 0;  // by its user, before it has ended
   int ends = 0;
   Status status;

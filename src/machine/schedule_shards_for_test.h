@@ -9,6 +9,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,17 +24,22 @@
 
 namespace byteps::machine {
 
-// Does the work of a lane for the carrier, whose machine is the only member: the pushed bytes are
-// the answer. The schedule takes its steps one by one, in any order.
+// Does the work of a lane for the carrier. What the ranks reduce has another number added to it in
+// the answer, so that it differs from what is pushed; other pushed bytes are the answer. An error
+// that is asked for when all pieces are answered comes too late. The schedule takes the steps one
+// by one, in any order.
 class ScheduledShards {
  public:
   using Tell = std::function<void(protocol::FrontMail)>;
-  ScheduledShards(BlockTransfers& transfers, Tell tell)
-      : transfers_(transfers), tell_(std::move(tell)) {}
+  // `check` gets what was reduced.
+  using Check = std::function<void(std::string_view name, std::span<const float> reduced)>;
+  static constexpr float kAdded = 0.5F;
+  ScheduledShards(BlockTransfers& transfers, Tell tell, Check check)
+      : transfers_(transfers), tell_(std::move(tell)), check_(std::move(check)) {}
 
   void OnMail(const protocol::LaneMail& mail) {
     if (const auto* begin = std::get_if<protocol::to_lane::Begin>(&mail)) {
-      open_[begin->exchange->serial] = {begin->exchange, 0};
+      open_[begin->exchange->serial] = {begin->exchange, 0, 0};
       for (uint32_t i = 0; i < begin->exchange->count; ++i) {
         const uint32_t number = begin->exchange->first_piece + i;
         steps_.emplace_back([this, serial = begin->exchange->serial, number] {
@@ -40,7 +47,7 @@ class ScheduledShards {
         });
       }
     } else if (const auto* abort = std::get_if<protocol::to_lane::Abort>(&mail)) {
-      Fail(abort->serial, abort->why);
+      steps_.emplace_back([this, one = *abort] { Abort(one); });
     } else if (const auto* withdraw = std::get_if<protocol::to_lane::Withdraw>(&mail)) {
       LetGo(withdraw->exchange->serial);
       tell_(protocol::to_front::Released{0, withdraw->exchange->serial,
@@ -53,6 +60,7 @@ class ScheduledShards {
       tell_(protocol::to_front::Settled{settle->question});
     }
   }
+  uint64_t too_late() const { return too_late_; }
   // Returns whether no exchange is open.
   bool IsIdle() const { return open_.empty() && stages_.empty(); }
   // Takes one step; `pick` chooses it by number. False: there is no step.
@@ -68,6 +76,7 @@ class ScheduledShards {
  private:
   struct Open {
     const protocol::Exchange* exchange = nullptr;
+    uint32_t answered = 0;  // pieces
     uint32_t done = 0;
   };
   struct InStage {
@@ -112,6 +121,8 @@ class ScheduledShards {
     if (how == protocol::StageVerdict::kFailed) return Fail(stage.serial, why);
     Open& open = open_.at(stage.serial);
     if (stage.way == BlockTransfers::Way::kCollect) {
+      ++open.answered;
+      Answer(*open.exchange, bytes_.at({stage.serial, stage.ticket.number}));
       return Enter(stage.serial, stage.ticket.number, BlockTransfers::Way::kSpread);
     }
     if (++open.done < open.exchange->count) return;
@@ -121,6 +132,21 @@ class ScheduledShards {
     part.receipt = std::move(receipt);
     LetGo(stage.serial);
     tell_(part);
+  }
+  void Answer(const protocol::Exchange& exchange, std::vector<std::byte>& bytes) const {
+    const protocol::TensorFacts& tensor = exchange.tensor;
+    const bool adds = tensor.combine == Combine::kSum || tensor.combine == Combine::kMin;
+    if (!adds || tensor.dtype != DataType::kFloat32) return;
+    const std::span<float> floats(reinterpret_cast<float*>(bytes.data()),
+                                  bytes.size() / sizeof(float));
+    check_(exchange.name, floats);
+    for (float& one : floats) one += kAdded;
+  }
+  void Abort(const protocol::to_lane::Abort& abort) {
+    auto open = open_.find(abort.serial);
+    if (open == open_.end()) return;
+    if (open->second.answered < open->second.exchange->count) return Fail(abort.serial, abort.why);
+    ++too_late_;
   }
   void Fail(uint64_t serial, const Status& why) {
     auto open = open_.find(serial);
@@ -149,11 +175,13 @@ class ScheduledShards {
 
   BlockTransfers& transfers_;
   const Tell tell_;
+  const Check check_;
   std::map<uint64_t, Open> open_;
   std::map<uint64_t, InStage> stages_;  // by entry
   std::map<std::pair<uint64_t, uint32_t>, std::vector<std::byte>> bytes_;
   std::vector<std::function<void()>> steps_;
   uint64_t entries_ = 0;
+  uint64_t too_late_ = 0;
 };
 
 // Says to the ranks what names stand for, and which rank has left. Messages of one rank, and

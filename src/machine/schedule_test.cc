@@ -44,14 +44,16 @@ class Schedules : public testing::TestWithParam<int> {
     return all;
   }
   template <typename Machine>
-  void PlayAll() {
+  Played PlayAll() {
     const Played all = Play<Machine>(false);
-    if (HasFailure()) return;
+    if (HasFailure()) return all;
     EXPECT_GT(all.joins, kSeeds / 5);
     EXPECT_GT(all.leaves, kSeeds / 10);
     EXPECT_GT(all.disagreements, kSeeds / 5);
     EXPECT_GT(all.gaps, kSeeds / 10);
     EXPECT_GT(all.let_go, kSeeds);
+    EXPECT_GT(all.failed_copies, kSeeds / 20);
+    return all;
   }
   template <typename Machine>
   void PlayFaults() {
@@ -65,7 +67,14 @@ TEST_P(Schedules, OfAMachineWithoutServers) { PlayAll<LocalMachine>(); }
 
 TEST_P(Schedules, OfAMachineWithoutServersOneOfWhoseRanksStops) { PlayFaults<LocalMachine>(); }
 
-TEST_P(Schedules, OfAMachineThatIsOneMember) { PlayAll<MemberMachine>(); }
+TEST_P(Schedules, OfAMachineThatIsOneMember) {
+  const Played all = PlayAll<MemberMachine>();
+  if (HasFailure()) return;
+  EXPECT_GT(all.launches, kSeeds / 4);
+  EXPECT_GT(all.broken, kSeeds / 50);
+  EXPECT_GT(all.too_late, 0u);
+  EXPECT_GT(all.lost_results, 0u);
+}
 
 TEST_P(Schedules, OfAMachineThatIsOneMemberOneOfWhoseRanksStops) { PlayFaults<MemberMachine>(); }
 

@@ -38,7 +38,9 @@ void CreditController::OnAnswered(Time now, uint64_t bytes, bool credit_used_up)
     // several.
     const Duration shortest = std::max(options_.interval_min, round_trip_);
     const Duration longest = std::max(options_.interval_max, 4 * round_trip_);
-    if (elapsed < shortest || elapsed <= Duration::zero()) return;
+    const bool is_long = elapsed >= shortest;
+    const bool is_fast = interval_bytes_ / options_.interval_turns >= credit_bytes_;
+    if ((!is_long && !is_fast) || elapsed <= Duration::zero()) return;
     if (elapsed <= longest) Learn(interval_bytes_, elapsed);
   }
   measuring_ = true;

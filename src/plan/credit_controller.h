@@ -21,7 +21,10 @@ struct CreditOptions {
   Duration target = milliseconds(40);
   // A measurement takes at least this long, so that one late wake-up does not decide it, ...
   Duration interval_min = milliseconds(20);
-  // ... and at most this: a longer one saw a peer stand still, not a link.
+  // ... or until the credit has come back so many times: a fast link ends a tensor before the time
+  // above is over, and a late wake-up brings no more than one credit at once.
+  uint32_t interval_turns = 32;
+  // It takes at most this long: a longer one saw a peer stand still, not a link.
   Duration interval_max = milliseconds(400);
   uint64_t bytes_min = uint64_t{1} << 20;
   uint64_t bytes_max = uint64_t{4} << 20;

@@ -86,6 +86,40 @@ TEST(CreditControllerTest, AnUnusedCreditTeachesNothing) {
   EXPECT_EQ(controller.credit_bytes(), learnt);
 }
 
+// A tensor of 100 MB is over after 4 ms on a link of 200 Gbit/s.
+TEST(CreditControllerTest, AFastLinkTeachesThoughItsTensorsAreShort) {
+  CreditController controller(Options());
+  controller.SetRoundTrip(microseconds(40));
+  Time now;
+  Receive(controller, now, Duration(1311), 3000);
+  now += milliseconds(100);
+  Receive(controller, now, Duration(1311), 1, /*full=*/false);
+  // 8 round trips of 40 us at 25 GB/s.
+  EXPECT_NEAR(static_cast<double>(controller.credit_bytes()), 8e6, 1e5);
+}
+
+TEST(CreditControllerTest, UpTo10GbitTensorsOfLessThan20MsTeachNothing) {
+  CreditController controller(Options());
+  Time now;
+  for (int tensor = 0; tensor < 10; ++tensor) {
+    Receive(controller, now, Duration(26214), 750);  // 1.25 GB/s
+    Receive(controller, now, milliseconds(5), 1, /*full=*/false);
+  }
+  EXPECT_EQ(controller.credit_bytes(), kMiB);
+}
+
+// A thread that was late finds a whole credit of answers.
+TEST(CreditControllerTest, WhatHadPiledUpDoesNotDecide) {
+  CreditController controller(Options());
+  Time now;
+  for (int late = 0; late < 10; ++late) {
+    Receive(controller, now, milliseconds(15), 1);
+    Receive(controller, now, Duration(1), kMiB / kPiece);
+    Receive(controller, now, milliseconds(1), 1, /*full=*/false);
+  }
+  EXPECT_EQ(controller.credit_bytes(), kMiB);
+}
+
 TEST(CreditControllerTest, AStandstillTeachesNothing) {
   CreditController controller(Options());
   Time now;

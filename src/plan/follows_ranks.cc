@@ -14,23 +14,16 @@ namespace {
 
 using Layout = std::vector<Summands>;
 
-// The places of all ranks, ascending.
-std::vector<uint32_t> PlacesOf(std::span<const Summands> contributors, uint32_t group) {
-  std::vector<uint32_t> places;
-  for (const Summands& one : contributors) {
-    for (uint32_t rank : one) places.push_back(PlaceOf(rank, group));
-  }
-  std::sort(places.begin(), places.end());
-  return places;
-}
-
 // Returns the contributors that are no nodes of the tree: the smallest block that holds their
 // places holds places of others, too.
 std::vector<size_t> NoBlocks(std::span<const Summands> contributors, uint32_t group) {
   std::vector<size_t> found;
   const auto sums = [](const Summands& one) { return one.size() > 1; };
   if (std::ranges::none_of(contributors, sums)) return found;
-  const std::vector<uint32_t> places = PlacesOf(contributors, group);
+  Summands all;
+  for (const Summands& one : contributors) all.insert(all.end(), one.begin(), one.end());
+  std::vector<uint32_t> places = PlacesOf(all, group);
+  std::ranges::sort(places);
   for (size_t i = 0; i < contributors.size(); ++i) {
     const Summands& own = contributors[i];
     if (!sums(own)) continue;

@@ -20,19 +20,20 @@
 //
 // The path of a piece, once it has credit or its owner wants it; a lane walks it
 // (worker/lane/piece_walk.cc). Each stage takes the result of the stage before it, and may wait for
-// an event (worker/lane/piece_path.h). Stages without a star are still to come. Stages with two
-// stars are in src/machine/ (decision 24):
+// an event (worker/lane/piece_path.h). Stages with two stars are in src/machine/ (decision 24);
+// those with three copy from and to a device, at workers that are members by themselves
+// (runtime/worker/device_paths.h, decision 59):
 //
 //   collect **  the machine's ranks put the piece into a block of the window: sum.
 //               All of them have begun the operation: a gate before the operation's exchange, and
 //               so before credit, has waited for the last one (decision 18, rule 1)
-//   fetch       device memory to host; on a machine each rank's own, before it fills its block
+//   fetch ***   device memory to host
 //   encode *    a codec makes the contribution
 //   exchange *  push to the shard that owns it (shard/shard.h: combine, divide an
 //               average, answer all workers), take its answer; a worker that wants nothing of a
 //               piece is answered when the workers that want it have it
 //   decode *    a codec makes the result of the verdict
-//   store       host memory to device; on a machine each rank's own, behind spread
+//   store ***   host memory to device
 //   spread **   the machine's ranks read the answer from a block
 //
 // docs/decisions/0005-data-path-in-protocol.md says why this lives beside the state machines.

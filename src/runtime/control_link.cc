@@ -132,8 +132,8 @@ Status ControlLink::GiveUp(const std::string& why, Duration waited) const {
     return {StatusCode::kUnavailable,
             "cannot reach the scheduler at " + options_.coordinator + " (" + why + "); waited " +
                 SecondsText(waited) +
-                "; is it running, is there a firewall in between, and are DMLC_PS_ROOT_URI and "
-                "DMLC_PS_ROOT_PORT right?"};
+                "; is it running, is there a firewall (see bps run --ports), and are "
+                "DMLC_PS_ROOT_URI and DMLC_PS_ROOT_PORT right?"};
   }
   return {StatusCode::kPeerLost,
           "the coordinator (scheduler) at " + options_.coordinator +

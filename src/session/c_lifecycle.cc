@@ -270,9 +270,47 @@ byteps_code byteps_get_device_info(const char* const* settings, size_t count, in
     byteps::session::WriteSized(byteps_device_info{}, info);
     Result<byteps::config::Options> options = byteps::session::Load(settings, count);
     if (!options.ok()) return options.status();
-    auto devices = byteps::session::DeviceFinderOf(options.value())();
+    auto devices = byteps::session::DeviceFinderOf(options.value(), nullptr)();
     if (!devices.ok()) return devices.status();
     return byteps::session::WriteDeviceInfo(*devices.value(), device, info);
+  });
+}
+
+byteps_code byteps_get_nccl_info(const char* const* settings, size_t count, byteps_nccl_info* info,
+                                 byteps_error* error) {
+  return Guard(error, [&]() -> Status {
+    if (info == nullptr) return Missing("the place for what is known of NCCL");
+    Status sized = byteps::session::CheckSize(*info);
+    if (!sized.ok()) return sized;
+    byteps_nccl_info own{};
+    byteps::session::WriteSized(own, info);
+    Result<byteps::config::Options> options = byteps::session::Load(settings, count);
+    if (!options.ok()) return options.status();
+    auto found = byteps::session::LookForNccl(options.value());
+    if (!found.ok()) return found.status();
+    own.version = found->version_code;
+    byteps::session::WriteText(found->version, own.text);
+    byteps::session::WriteText(found->file, own.file);
+    byteps::session::WriteSized(own, info);
+    return Status::Ok();
+  });
+}
+
+byteps_code byteps_foresee_device_sums(const char* const* settings, size_t count,
+                                       byteps_device_sums* sums, byteps_error* error) {
+  return Guard(error, [&]() -> Status {
+    if (sums == nullptr) return Missing("the place for the way of sums");
+    Status sized = byteps::session::CheckSize(*sums);
+    if (!sized.ok()) return sized;
+    byteps::session::WriteSized(byteps_device_sums{}, sums);
+    Result<byteps::config::Options> options = byteps::session::Load(settings, count);
+    if (!options.ok()) return options.status();
+    Result<std::string> text = byteps::session::DescribeDeviceSums(options.value());
+    if (!text.ok()) return text.status();
+    byteps_device_sums own{};
+    byteps::session::WriteText(text.value(), own.text);
+    byteps::session::WriteSized(own, sums);
+    return Status::Ok();
   });
 }
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "src/operations/sizes.h"
+#include "src/session/device/group_tools.h"
 #include "src/session/wiring.h"
 
 namespace byteps::session {
@@ -13,6 +14,20 @@ constexpr Duration kStagedEndLimit = seconds(4);
 
 uint64_t BytesMoved(const protocol::Operation& operation) {
   return operations::InputBytes(operation.spec, operation.rows).value_or(0);
+}
+
+// Takes the flag from a result whose bits follow the order of additions: groups of devices have an
+// order of their own.
+runtime::Engine::Done InAnyOrder(const protocol::Operation& operation, runtime::Engine::Done done) {
+  const wire::TensorSpec& spec = operation.spec;
+  if (plan::IsOnAnyLayout(plan::SumBits::kOnPlacement, operations::CombineOf(spec), spec.dtype,
+                          spec.codec != 0)) {
+    return done;
+  }
+  return [done = std::move(done)](protocol::Outcome outcome) {
+    outcome.any_layout = false;
+    done(std::move(outcome));
+  };
 }
 
 }  // namespace
@@ -27,12 +42,13 @@ Session::Session(const config::Options& options, Parts parts)
       machines_sum_(config::MachinesSum(options)),
       proof_(ProofOf(options)),
       takes_objects_(TakesObjects(options)),
+      devices_may_add_(DevicesMayAdd(options)),
       operation_limit_(seconds(config::OperationTimeout(options))),
       own_limits_count_(!options.operation_timeout_s.has_value()),
       standing_(parts.started.standing),
       memory_(std::move(parts.started.memory)),
       admission_(standing_.rank, standing_.ranks),
-      staged_(DeviceFinderOf(options),
+      staged_(DeviceFinderOf(options, log_.get()),
               {[this](protocol::Operation operation, runtime::Engine::Done done) {
                  Submit(std::move(operation), std::move(done));
                },
@@ -40,10 +56,11 @@ Session::Session(const config::Options& options, Parts parts)
                  MutexLock lock(stuck_mutex_);
                  if (!stuck_.empty()) TellStuck(stuck_);
                },
-               [this](std::vector<std::string> names) { engine_->SetLateInputs(std::move(names)); },
+               [this](protocol::DeviceWaits waits) { engine_->SetDeviceWaits(std::move(waits)); },
                [this](const std::string& why) { engine_->GiveUp(why); },
                [this](const std::string& text) { log_->Warning("{}", text); }},
-              standing_.rank, seconds(options.stall_check_time_s)),
+              standing_.rank, seconds(options.stall_check_time_s), StagedOperations::kPinnedLimit,
+              std::move(parts.started.prepare_device)),
       engine_(std::move(parts.started.engine)),
       helpers_(std::make_shared<Helpers>(*engine_, std::move(parts.started.waits))) {}
 
@@ -146,6 +163,7 @@ Status Session::Begin(protocol::Operation operation, const std::optional<DeviceP
     stuck_.clear();  // the engine forgets the promise when it gets the operation
   }
   if (place.has_value()) {
+    if (devices_may_add_) done = InAnyOrder(operation, std::move(done));
     const uint64_t output = admission_.OutputBytes(operation);
     const Duration limit = operation.limit > Duration::zero() ? operation.limit : operation_limit_;
     return staged_.Start(std::move(operation), output, limit, *place, std::move(done));

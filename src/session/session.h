@@ -131,6 +131,7 @@ class Session {
   const bool machines_sum_;
   const JobProof proof_;
   const bool takes_objects_;
+  const bool devices_may_add_;  // on this machine or on another one
   const Duration operation_limit_;
   const bool own_limits_count_;
   const runtime::Standing standing_;
@@ -148,7 +149,7 @@ class Session {
   std::string stuck_ BYTEPS_GUARDED_BY(stuck_mutex_);  // the promise of the user's process
 
   // The order matters: the engine goes first and ends open operations; then their copies end, and
-  // the thread tells their users.
+  // the thread tells their users. The engine's lanes use the memory for pieces of devices.
   CompletionThread completions_;
   StagedOperations staged_;
   std::unique_ptr<runtime::Engine> engine_;

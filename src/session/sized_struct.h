@@ -61,6 +61,16 @@ struct SizedStruct<byteps_device_info> {
   static constexpr size_t kBytesMin = sizeof(byteps_device_info);
 };
 template <>
+struct SizedStruct<byteps_nccl_info> {
+  static constexpr const char* kName = "byteps_nccl_info";
+  static constexpr size_t kBytesMin = sizeof(byteps_nccl_info);
+};
+template <>
+struct SizedStruct<byteps_device_sums> {
+  static constexpr const char* kName = "byteps_device_sums";
+  static constexpr size_t kBytesMin = sizeof(byteps_device_sums);
+};
+template <>
 struct SizedStruct<byteps_error> {
   static constexpr const char* kName = "byteps_error";
   static constexpr size_t kBytesMin = 64;

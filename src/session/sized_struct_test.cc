@@ -53,6 +53,7 @@ TEST(SizedStructTest, TheFirstSizesStayAsTheyWere) {
   EXPECT_EQ(offsetof(byteps_error, message), 12u);
   EXPECT_EQ(SizedStruct<byteps_job_info>::kBytesMin, 24u);
   EXPECT_EQ(SizedStruct<byteps_device_info>::kBytesMin, 272u);
+  EXPECT_EQ(SizedStruct<byteps_nccl_info>::kBytesMin, 560u);
   EXPECT_EQ(offsetof(byteps_request, stream), 112u);
   EXPECT_EQ(SizedStruct<byteps_sums>::kBytesMin, 520u);
   EXPECT_EQ(offsetof(byteps_request, on_complete), 120u);

@@ -72,7 +72,7 @@ class NoEngine final : public runtime::Engine {
   void Submit(protocol::Operation, Done) override {}
   void Declare(const std::string&) override {}
   void SetStuck(const std::string&) override {}
-  void SetLateInputs(std::vector<std::string>) override {}
+  void SetDeviceWaits(protocol::DeviceWaits) override {}
   Status AddProcessSet(uint32_t, const std::vector<uint32_t>&) override { return Status::Ok(); }
   Status RemoveProcessSet(uint32_t) override { return Status::Ok(); }
   std::vector<uint32_t> Members() override { return {}; }

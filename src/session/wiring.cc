@@ -16,11 +16,14 @@
 #include "src/config/text.h"
 #include "src/config/text_limits.h"
 #include "src/device/cuda/cuda_devices.h"
+#include "src/device/cuda/nvml.h"
 #include "src/machine/member/member_lanes.h"
 #include "src/machine/serverless/local_engine.h"
 #include "src/runtime/coordinator/coordinator_process.h"
 #include "src/runtime/server/returning_server.h"
 #include "src/runtime/server/server_timeline.h"
+#include "src/runtime/worker/device_paths.h"
+#include "src/session/device/group_tools.h"
 #include "src/session/network_plan.h"
 #include "src/session/rdma_choice.h"
 #include "src/session/signal_thread.h"
@@ -130,6 +133,18 @@ Result<std::vector<std::string>> AnnouncedHosts(const config::Options& options,
 void Tell(const NetworkPlan& plan, Log& log) {
   log.Info("{}", plan.text);
   if (!plan.warning.empty()) log.Warning("{}", plan.warning);
+}
+
+Result<DeviceSight> LookAtDevicesOf(const config::Options& options) {
+  Result<device::cuda::MachineGpus> gpus = device::cuda::LookAtMachine(options.nvml_library);
+  if (!gpus.ok()) return gpus.status();
+  if (gpus->gpus.empty()) return Status(StatusCode::kUnavailable, "NVML shows no GPU");
+  const HostNetwork host = LookAround(options);
+  Result<NetworkPlan> network = PlanNetwork(options, host);
+  if (!network.ok()) return network.status();
+  DeviceSight sight{host.machine, {}, std::move(gpus).value()};
+  for (const NetworkLink& link : network->links) sight.cards.push_back({link.interface, link.mbit});
+  return sight;
 }
 
 Status StoppedBy(int signal_number) {
@@ -252,6 +267,7 @@ Result<runtime::StartedEngine> StartInMachine(std::unique_ptr<transport::Transpo
   machine.machine = std::to_string(options.worker_id) + " of " + config::RootAddress(options);
   machine.local_rank = static_cast<uint32_t>(options.local_rank);
   machine.local_size = static_cast<uint32_t>(options.local_size);
+  machine.groups = GroupToolsOf(options, [options] { return LookAtDevicesOf(options); });
   if (machine.local_rank == machine::kCarrierRank) {
     worker.leave_limit = kCarrierLeaveLimit;
     log.Info("the {} workers of this machine are one member of the job", options.local_size);
@@ -295,7 +311,16 @@ Result<runtime::StartedEngine> StartMember(std::unique_ptr<transport::Transport>
   if (auto why = config::WhyNotOneOfMachine(options); why.has_value()) {
     TellWhyApart(options, *why, log);
   }
-  return runtime::StartWorkerEngine(std::move(transport), worker, log);
+  worker.protocol.paths = [rank = static_cast<uint32_t>(config::GlobalRank(options))](
+                              const protocol::StageTools& tools) {
+    return std::make_unique<runtime::DevicePaths>(tools, rank);
+  };
+  Result<runtime::StartedEngine> started =
+      runtime::StartWorkerEngine(std::move(transport), worker, log);
+  if (started.ok()) {
+    started->prepare_device = [](device::DeviceLines& lines) { return lines.pieces.Prepare(); };
+  }
+  return started;
 }
 
 WaitingStyle WaitingStyleOf(const config::Options& options) {
@@ -374,8 +399,39 @@ Result<runtime::StartedEngine> MakeEngine(const config::Options& options,
   return started;
 }
 
-StagedOperations::FindDevices DeviceFinderOf(const config::Options& options) {
-  return [library = options.cuda_library] { return device::cuda::FindDevices(library); };
+Result<std::string> DescribeDeviceSums(const config::Options& options) {
+  const Result<DeviceSight> sight = LookAtDevicesOf(options);
+  if (!sight.ok()) return sight.status();
+  const plan::DeviceMachine machine =
+      DeviceMachineOf(options, sight->host, sight->cards, sight->gpus);
+  return plan::DescribeDeviceSums(ForeseeDeviceSums(options, machine),
+                                  config::IsDistributed(options));
+}
+
+StagedOperations::FindDevices DeviceFinderOf(const config::Options& options, Log* log) {
+  using Found = Result<std::unique_ptr<device::Devices>>;
+  if (options.device_sums == "host") {
+    return [] {
+      return Found(Status(StatusCode::kUnavailable,
+                          "device_sums=host (BYTEPS_DEVICE_SUMS), so the library reaches no GPU"));
+    };
+  }
+  // NVML may take long, so it is asked only where the line would be seen.
+  const bool is_seen =
+      options.log_level == "info" || options.log_level == "debug" || options.log_level == "trace";
+  const bool tells = log != nullptr && options.local_rank == 0 && is_seen;
+  return [options, tells, log]() -> Found {
+    Found found = device::cuda::FindDevices(options.cuda_library);
+    if (!found.ok() || !tells) return found;
+    const Result<std::string> text = DescribeDeviceSums(options);
+    log->Info("sums on GPUs: {}",
+              text.ok() ? text.value() : "no forecast, because " + text.status().message());
+    return found;
+  };
+}
+
+Result<device::nccl::Library::Facts> LookForNccl(const config::Options& options) {
+  return device::nccl::Library::Look(options.nccl_library);
 }
 
 plan::SumReport ForeseeSums(const config::Options& options) {

@@ -155,6 +155,22 @@ Cores Machine::CoresNear(const std::string& interface) const {
   return {};
 }
 
+std::optional<PciPlace> Machine::PlaceOf(const std::string& address) const {
+  const std::string name = KernelPciAddress(address);
+  // An address has no '/', and neither "." nor ".." is one.
+  if (name.find(':') == std::string::npos || name.find('/') != std::string::npos) return {};
+  return ReadPciPlace(fs::path(root_) / "sys/bus/pci/devices" / name);
+}
+
+std::vector<PciPlace> Machine::PlacesOf(const std::string& interface) const {
+  std::vector<PciPlace> places;
+  for (const std::string& device : DevicesOf(interface, 0)) {
+    std::optional<PciPlace> place = ReadPciPlace(fs::path(root_) / NetFolder(device) / "device");
+    if (place.has_value()) places.push_back(std::move(*place));
+  }
+  return places;
+}
+
 uint32_t Machine::CoreQuota() const {
   std::string quota, period;
   if (std::string both = ReadLine("sys/fs/cgroup/cpu.max"); !both.empty()) {

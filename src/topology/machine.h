@@ -1,13 +1,17 @@
-// Describes this machine: its cores, its NUMA nodes and its network devices. The answers come from
-// files of the kernel (docs/decisions/0033-lanes-and-links.md says why not from a library). If the
-// kernel tells nothing, as in many containers, the answer is "unknown", never an error.
+// Describes this machine: its cores, its NUMA nodes, its network devices, and where devices are on
+// the PCI bus. The answers come from files of the kernel (docs/decisions/0033-lanes-and-links.md
+// says why not from a library). If the kernel tells nothing, as in many containers, the answer is
+// "unknown", never an error.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "src/topology/pci.h"
 
 namespace byteps::topology {
 
@@ -41,6 +45,13 @@ class Machine {
   // Returns the cores of the NUMA node at which the interface's device is; empty if that node is
   // unknown, or if the machine has one node.
   Cores CoresNear(const std::string& interface) const;
+
+  // Returns where a device is on the PCI bus, by its address ("0000:3b:00.0"); nothing if the
+  // kernel does not tell.
+  std::optional<PciPlace> PlaceOf(const std::string& address) const;
+
+  // Returns the same of the devices of a network interface that are on the bus.
+  std::vector<PciPlace> PlacesOf(const std::string& interface) const;
 
   // Returns the number of cores that the control group of this process may use at most, rounded up;
   // 0: any number.

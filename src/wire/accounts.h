@@ -42,6 +42,14 @@ struct Took {
   uint32_t us = 0;
   friend bool operator==(const Took&, const Took&) = default;
 };
+// A copy between the host and a device that has been under way for long.
+struct SlowCopy {
+  std::string tensor;
+  std::string device;      // "cuda:1"
+  bool to_device = false;  // else from it
+  uint32_t age_ms = 0;
+  friend bool operator==(const SlowCopy&, const SlowCopy&) = default;
+};
 // Shows the work of a worker to people. One decision rests on it: when a join ends at its limit.
 struct Account {
   uint64_t ended = 0;  // operations of this session, those that failed included
@@ -52,16 +60,27 @@ struct Account {
   std::vector<UseState> uses;  // the oldest open ones, and uses that it was asked about
   std::vector<ProcessSetRanks> process_sets;  // sets of `uses`, without 0: all ranks
   std::vector<Took> took;                     // since the last account
-  uint64_t waited_us = 0;  // in this time somebody in the process has waited for an operation
+  uint64_t waited_us = 0;        // in this time somebody in the process has waited for an operation
+  std::vector<SlowCopy> copies;  // the oldest of each direction of a device
   friend bool operator==(const Account&, const Account&) = default;
 };
 inline constexpr size_t kUsesInAccountMax = 16;
 inline constexpr size_t kTookInAccountMax = 256;
+inline constexpr size_t kCopiesInAccountMax = 32;
+// The connections of a server that go over the same medium.
+struct Way {
+  std::string over;             // "rdma mlx5_0" (transport::Connection::Medium)
+  uint32_t connections = 0;     // all of them
+  std::vector<uint32_t> slots;  // of their workers, ascending
+  friend bool operator==(const Way&, const Way&) = default;
+};
+inline constexpr size_t kWaysMax = 16;
 // Shows the work of a server to people.
 struct ServerAccount {
   uint64_t received = 0;  // bytes of contributions that came in
   uint64_t sent = 0;      // bytes of answers
   uint64_t cpu_us = 0;    // processor time of the process
+  std::vector<Way> ways;  // of connections for data, by name
   friend bool operator==(const ServerAccount&, const ServerAccount&) = default;
 };
 // Tells why a rank's use waits that passes its limit soon, or has passed it.

@@ -246,6 +246,16 @@ Encoded Encode(Builder& b, const Leave& m) {
   return {fb::Body_Leave, fb::CreateLeave(b, m.clean).Union()};
 }
 
+auto CopyTables(Builder& b, const std::vector<SlowCopy>& copies) {
+  std::vector<flatbuffers::Offset<fb::SlowCopy>> list;
+  for (const SlowCopy& one : copies) {
+    auto tensor = b.CreateString(one.tensor);
+    auto device = b.CreateString(one.device);
+    list.push_back(fb::CreateSlowCopy(b, tensor, device, one.to_device, one.age_ms));
+  }
+  return b.CreateVector(list);
+}
+
 flatbuffers::Offset<fb::Account> Table(Builder& b, const Account& m) {
   std::vector<flatbuffers::Offset<fb::UseState>> uses;
   for (const UseState& one : m.uses) {
@@ -260,12 +270,26 @@ flatbuffers::Offset<fb::Account> Table(Builder& b, const Account& m) {
     rounds.push_back(one.round);
     us.push_back(one.us);
   }
+  flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<fb::SlowCopy>>> copies;
+  if (!m.copies.empty()) copies = CopyTables(b, m.copies);
   auto use_list = b.CreateVector(uses);
   auto process_sets = ProcessSetTables(b, m.process_sets);
   auto tensor_list = b.CreateVector(tensors);
   auto round_list = b.CreateVector(rounds);
   return fb::CreateAccount(b, m.ended, m.failed, m.bytes, m.open, m.idle_ms, use_list, process_sets,
-                           tensor_list, round_list, b.CreateVector(us), m.waited_us);
+                           tensor_list, round_list, b.CreateVector(us), m.waited_us, copies);
+}
+
+flatbuffers::Offset<fb::ServerAccount> Table(Builder& b, const ServerAccount& m) {
+  std::vector<flatbuffers::Offset<fb::Way>> ways;
+  for (const Way& one : m.ways) {
+    auto over = b.CreateString(one.over);
+    auto slots = b.CreateVector(one.slots);
+    ways.push_back(fb::CreateWay(b, over, one.connections, slots));
+  }
+  flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<fb::Way>>> list;
+  if (!ways.empty()) list = b.CreateVector(ways);
+  return fb::CreateServerAccount(b, m.received, m.sent, m.cpu_us, list);
 }
 
 Encoded Encode(Builder& b, const Alive& m) {
@@ -284,9 +308,7 @@ Encoded Encode(Builder& b, const Alive& m) {
     notes = b.CreateVector(list);
   }
   flatbuffers::Offset<fb::ServerAccount> server;
-  if (m.server.has_value()) {
-    server = fb::CreateServerAccount(b, m.server->received, m.server->sent, m.server->cpu_us);
-  }
+  if (m.server.has_value()) server = Table(b, *m.server);
   return {fb::Body_Alive, fb::CreateAlive(b, account, asked, notes, server).Union()};
 }
 

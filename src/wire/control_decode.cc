@@ -325,8 +325,8 @@ Result<Message> Decode(const fb::Overdue& m, size_t message_bytes) {
 
 // Reads a missing list as an empty one.
 Result<Account> Read(const fb::Account& m, size_t message_bytes) {
-  Account account{m.ended(), m.failed(), m.bytes(), m.open(),     m.idle_ms(),
-                  {},        {},         {},        m.waited_us()};
+  Account account{m.ended(), m.failed(), m.bytes(), m.open(),      m.idle_ms(),
+                  {},        {},         {},        m.waited_us(), {}};
   size_t unfolded = 0;
   for (size_t i = 0; m.uses() != nullptr && i < m.uses()->size(); ++i) {
     const fb::UseState& one = *m.uses()->Get(static_cast<flatbuffers::uoffset_t>(i));
@@ -348,6 +348,26 @@ Result<Account> Read(const fb::Account& m, size_t message_bytes) {
   bool even = tensors.size() == rounds.size() && tensors.size() == us.size();
   if (!even) return Malformed("lists of different lengths");
   for (size_t i = 0; i < us.size(); ++i) account.took.push_back({tensors[i], rounds[i], us[i]});
+  for (size_t i = 0; m.copies() != nullptr && i < m.copies()->size(); ++i) {
+    const fb::SlowCopy& one = *m.copies()->Get(static_cast<flatbuffers::uoffset_t>(i));
+    SlowCopy copy{Text(one.tensor()), Text(one.device()), one.to_device(), one.age_ms()};
+    unfolded += kUseBytes + copy.tensor.size() + copy.device.size();
+    if (unfolded > message_bytes) return Malformed("a list with shared parts");
+    account.copies.push_back(std::move(copy));
+  }
+  return account;
+}
+
+Result<ServerAccount> Read(const fb::ServerAccount& m) {
+  ServerAccount account{m.received(), m.sent(), m.cpu_us(), {}};
+  if (m.ways() == nullptr) return account;
+  // The limits also bound what a list whose entries share their parts unfolds to.
+  if (m.ways()->size() > kWaysMax) return Malformed("too many ways of connections");
+  for (const fb::Way* one : *m.ways()) {
+    Way way{Text(one->over()), one->connections(), Numbers(one->slots())};
+    if (way.slots.size() > kMembersMax) return Malformed("a way of too many workers");
+    account.ways.push_back(std::move(way));
+  }
   return account;
 }
 
@@ -358,8 +378,10 @@ Result<Message> Decode(const fb::Alive& m, size_t message_bytes) {
     if (!account.ok()) return account.status();
     alive.account = std::move(account).value();
   }
-  if (const fb::ServerAccount* one = m.server()) {
-    alive.server = ServerAccount{one->received(), one->sent(), one->cpu_us()};
+  if (m.server() != nullptr) {
+    Result<ServerAccount> server = Read(*m.server());
+    if (!server.ok()) return server.status();
+    alive.server = std::move(server).value();
   }
   std::optional<std::vector<NamedUse>> asked = ReadNamedUses(m.asked(), message_bytes);
   if (!asked.has_value()) return Malformed("a list with shared parts");

@@ -62,7 +62,7 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t siz
                                 7},
                   {{"v", {0, 1, 2}}},
                   {{{"w", {3, 1, 5}}, "rank 1 sleeps", 700}},
-                  wire::ServerAccount{5, 6, 7}},
+                  wire::ServerAccount{5, 6, 7, {{"rdma a", 3, {0, 2}}}}},
       wire::Suspect{byteps::Role::kServer, 1, 9, wire::Suspicion::kClosed, "closed"},
       wire::JobOver{byteps::StatusCode::kPeerLost, "lost"},
       wire::Rates{6, {{1, 4096, 900, 1000}}, 8192, 2000},

@@ -13,6 +13,8 @@ std::vector<Message> OneOfEach() {
             32768,         "0.1.0", 0,  1,        "node-a",      "node-a/0", 4};
   join.more_addresses = {"10.1.0.1:99", "[fd00::1]:98"};
   join.local_sizes = {2, 1};
+  join.same_bits = true;
+  join.sum_group = 3;
   View view;
   view.epoch = 5;
   view.generation = 2;
@@ -32,42 +34,44 @@ std::vector<Message> OneOfEach() {
   spec.codec = 200;
   DeclareFailed failed{"w",       {3, 1, 5, 9},      {77, 78}, StatusCode::kMismatch,
                        "differs", {{"v", {0, 2, 9}}}};
-  return {join,
-          Refused{StatusCode::kRefused, "the job is full"},
-          Waiting{"1/2 workers"},
-          Propose{2, view, next},
-          Promise{2, 6},
-          Commit{2, next},
-          Query{3},
-          Report{join, 2, view, 1, next, 7},
-          Known{{{{"w", 3, 1, 77, {1, 2, 3}, 9}, spec, true}}, {failed}},
-          Declare{"w", 1, spec, 5, 9},
-          Declared{"w", 3, 1, 77, {1, 2, 3}, 9},
-          failed,
-          Sync{2, 4},
-          GoOn{2, 4},
-          Leave{false},
-          Alive{Account{5,
-                        1,
-                        80,
-                        2,
-                        300,
-                        {{{"w", {3, 1, 5}}, 77, UseStage::kExchanges, 1200, 800},
-                         {{"v", {0, 1, 2}}, UINT32_MAX, UseStage::kNotBegun, 0, 0}},
-                        {{3, {0, 1}}},
-                        {{77, 4, 900}, {78, 4, 901}},
-                        5000000000},
-                {{"v", {0, 1, 2}}},
-                {{{"w", {3, 1, 5}}, "rank 1 sleeps", 700}},
-                ServerAccount{1ull << 40, 7, 5000000001}},
-          Suspect{Role::kServer, 1, 9, Suspicion::kUnreachable, "connection reset", 3},
-          JobOver{StatusCode::kPeerLost, "server 1 was lost"},
-          Overdue{{{"w", {3, 1, 5}, 77, {{0, 2, 9}}, true}}, {{3, {0, 2}}}},
-          Unbegun{{"w", {3, 1, 5, 9}}, {{"v", {0, 2, 9, 8}}}},
-          StillKnown{1, 4194305, {77, 78}},
-          Rates{6, {{1, 4096, 900, 1000}, {0, 0, 0, 1000}}, 8192, 2000},
-          LetGo{{77, 78}},
-          Forgotten{{77, 78}, {{"w", 3, 9}}}};
+  return {
+      join,
+      Refused{StatusCode::kRefused, "the job is full"},
+      Waiting{"1/2 workers"},
+      Propose{2, view, next},
+      Promise{2, 6},
+      Commit{2, next},
+      Query{3},
+      Report{join, 2, view, 1, next, 7},
+      Known{{{{"w", 3, 1, 77, {1, 2, 3}, 9}, spec, true}}, {failed}},
+      Declare{"w", 1, spec, 5, 9},
+      Declared{"w", 3, 1, 77, {1, 2, 3}, 9},
+      failed,
+      Sync{2, 4},
+      GoOn{2, 4},
+      Leave{false},
+      Alive{Account{5,
+                    1,
+                    80,
+                    2,
+                    300,
+                    {{{"w", {3, 1, 5}}, 77, UseStage::kExchanges, 1200, 800},
+                     {{"v", {0, 1, 2}}, UINT32_MAX, UseStage::kNotBegun, 0, 0}},
+                    {{3, {0, 1}}},
+                    {{77, 4, 900}, {78, 4, 901}},
+                    5000000000,
+                    {{"w", "cuda:1", true, 65000}, {"v", "cuda:0", false, 1000}}},
+            {{"v", {0, 1, 2}}},
+            {{{"w", {3, 1, 5}}, "rank 1 sleeps", 700}},
+            ServerAccount{1ull << 40, 7, 5000000001, {{"rdma mlx5_0", 3, {0, 2}}, {"tcp", 1, {}}}}},
+      Suspect{Role::kServer, 1, 9, Suspicion::kUnreachable, "connection reset", 3},
+      JobOver{StatusCode::kPeerLost, "server 1 was lost"},
+      Overdue{{{"w", {3, 1, 5}, 77, {{0, 2, 9}}, true}}, {{3, {0, 2}}}},
+      Unbegun{{"w", {3, 1, 5, 9}}, {{"v", {0, 2, 9, 8}}}},
+      StillKnown{1, 4194305, {77, 78}},
+      Rates{6, {{1, 4096, 900, 1000}, {0, 0, 0, 1000}}, 8192, 2000},
+      LetGo{{77, 78}},
+      Forgotten{{77, 78}, {{"w", 3, 9}}}};
 }
 
 TEST(ControlTest, EverySuspicionSurvivesTheWire) {

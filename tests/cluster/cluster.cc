@@ -96,8 +96,15 @@ Cluster::~Cluster() {
   if (coordinator_ != nullptr) coordinator_->Stop(why);
 }
 
+// Returns the address of the device over which RDMA is tested, if it is not the stand-in.
+std::string Cluster::DeviceAddress() const {
+  return options_.medium == Medium::kRdma ? standin::RealAddress() : "";
+}
+
 std::string Cluster::ListenAddress() const {
-  return options_.medium == Medium::kInproc ? "inproc:0" : "127.0.0.1:0";
+  if (options_.medium == Medium::kInproc) return "inproc:0";
+  const std::string device = DeviceAddress();
+  return (device.empty() ? "127.0.0.1" : device) + ":0";
 }
 
 Status Cluster::StartServices() {
@@ -157,6 +164,7 @@ runtime::ServerProcessOptions Cluster::ServerOptions() const {
   process.join.shards = options_.shards;
   process.join.server_count = options_.servers;
   process.shared_links = options_.medium == Medium::kShared;
+  if (!DeviceAddress().empty()) process.announced_hosts = {DeviceAddress()};
   process.codecs = options_.codecs;
   process.join.piece_bytes_max = options_.piece_bytes_max;
   process.join.version = kVersion;

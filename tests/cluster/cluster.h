@@ -227,6 +227,7 @@ class Cluster {
 
   Status StartCoordinator(const std::string& address);
   void LeaveAll();
+  std::string DeviceAddress() const;
   std::string ListenAddress() const;
   Result<Worker> MakeWorker(uint32_t rank);
   Result<runtime::StartedEngine> StartLocal(uint32_t rank);

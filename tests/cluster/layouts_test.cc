@@ -227,8 +227,9 @@ class Layouts : public ::testing::Test {
     cluster->LeaveInOrder();
   }
 
-  std::optional<Cluster> cluster;
+  // The cluster writes into the calls, also when a test gives up.
   std::map<std::pair<std::string, uint32_t>, Call> calls;
+  std::optional<Cluster> cluster;
 };
 
 TEST_F(Layouts, SumsDependOnRanksAlone) {
@@ -257,7 +258,7 @@ TEST_F(Layouts, HalvesHaveTheSameBitsIfTheJobWantsThem) {
     for (Layout layout : AllLayouts()) {
       layout.same_bits = same_bits;
       const bool is_rounded_once = layout.servers == 0 || layout.sizes.size() == kLayoutRanks;
-      if (layout.servers == 3 || (!same_bits && !is_rounded_once)) continue;
+      if (!same_bits && !is_rounded_once) continue;
       SCOPED_TRACE(TextOf(layout));
       ASSERT_NO_FATAL_FAILURE(Start(layout));
       ASSERT_NO_FATAL_FAILURE(SumAll(cases, expected));

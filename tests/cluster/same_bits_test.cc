@@ -96,26 +96,35 @@ TEST(SameBits, OnOneMachineWithoutServersNothingElseCounts) {
   cluster.LeaveInOrder();
 }
 
-// A group of one rank alone would give each rank other sums.
-TEST(SameBits, RanksOfAMachineWithOtherGroupsDoNotBegin) {
+// Starts two ranks of a machine without servers. Only the second rank has these options. Returns
+// what both ranks say.
+std::string RefusalsOf(uint32_t sum_group, bool same_bits) {
   Log log("test", "error", true, WaitingStyle::kNothing);
-  const auto start = [&log](uint32_t rank, uint32_t group) {
-    machine::LocalEngineOptions options;
+  const auto start = [&log](machine::LocalEngineOptions options, uint32_t rank) {
     options.job = "same-bits-test " + std::to_string(getpid());
     options.secret = "a secret";
     options.rank = rank;
-    options.sum_group = group;
     options.start_limit = seconds(3);
     return machine::StartLocalEngine(options, log).status();
   };
-  Status other;
-  std::thread second([&] { other = start(1, 3); });
-  const Status first = start(0, 1);
-  second.join();
+  machine::LocalEngineOptions other;
+  other.sum_group = sum_group;
+  other.same_bits = same_bits;
+  Status second;
+  std::thread thread([&] { second = start(other, 1); });
+  const Status first = start({}, 0);
+  thread.join();
   EXPECT_FALSE(first.ok());
-  EXPECT_FALSE(other.ok());
-  EXPECT_NE((first.message() + other.message()).find("BYTEPS_SUM_GROUP=3"), std::string::npos)
-      << first.message() << "; " << other.message();
+  EXPECT_FALSE(second.ok());
+  return first.message() + "; " + second.message();
+}
+
+// An option of one rank alone would give each rank other sums.
+TEST(SameBits, RanksOfAMachineWithOtherOptionsDoNotBegin) {
+  const std::string groups = RefusalsOf(3, false);
+  EXPECT_NE(groups.find("BYTEPS_SUM_GROUP=3"), std::string::npos) << groups;
+  const std::string bits = RefusalsOf(1, true);
+  EXPECT_NE(bits.find("BYTEPS_SAME_BITS=1"), std::string::npos) << bits;
 }
 
 }  // namespace

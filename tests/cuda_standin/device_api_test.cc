@@ -1,5 +1,6 @@
 // The C interface with tensors in device memory, over the stand-in for the CUDA driver: what is
 // refused, what a device is, and what happens while an input is not ready.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -12,6 +13,7 @@
 
 #include "byteps/device.h"
 #include "tests/capi_job.h"
+#include "tests/cuda_standin/nvml_standin.h"
 #include "tests/cuda_standin/standin_for_test.h"
 #include "tests/cuda_standin/user_memory.h"
 
@@ -19,10 +21,18 @@ namespace byteps::standin {
 namespace {
 
 using byteps::testing::CApiJob;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 constexpr int64_t kCount = 1000;
 constexpr size_t kFloats = kCount * sizeof(float);
 const int64_t kShape[] = {kCount};
+
+std::string NvmlPath() {
+  Dl_info info{};
+  dladdr(reinterpret_cast<void*>(&stand_in_nvml_reset), &info);
+  return info.dli_fname;
+}
 
 std::string OldDriver() {
   const auto folder = std::filesystem::path(LibraryPath()).parent_path();
@@ -50,11 +60,12 @@ byteps_request SumOf(const char* name, const UserMemory& memory, CUstream stream
 // A session whose library finds this driver; alone in its job.
 class AloneWith {
  public:
-  explicit AloneWith(const std::string& library) {
+  explicit AloneWith(const std::string& library, std::vector<const char*> settings = {}) {
     const std::string setting = "cuda_library=" + library;
-    const char* const settings[] = {setting.c_str()};
+    settings.push_back(setting.c_str());
     byteps_error error{};
-    EXPECT_EQ(byteps_open(settings, 1, &session_, &error), BYTEPS_OK) << error.message;
+    EXPECT_EQ(byteps_open(settings.data(), settings.size(), &session_, &error), BYTEPS_OK)
+        << error.message;
   }
   ~AloneWith() { byteps_close(session_); }
   AloneWith(const AloneWith&) = delete;
@@ -116,6 +127,25 @@ TEST_F(DeviceApi, ADeviceSaysWhatItIs) {
   EXPECT_EQ(info[0].count, 0) << "an error leaves zeros";
 }
 
+TEST(NcclApi, SaysWhichNcclThereIsOrWhyNone) {
+  auto look = [](const std::string& library, byteps_nccl_info* info) {
+    const std::string setting = "nccl_library=" + library;
+    const char* const settings[] = {setting.c_str()};
+    byteps_error error{};
+    const byteps_code code = byteps_get_nccl_info(settings, 1, info, &error);
+    EXPECT_EQ(code == BYTEPS_OK, error.message[0] == '\0');
+    return code;
+  };
+  byteps_nccl_info info{};
+  ASSERT_EQ(look(BYTEPS_NCCL_STANDIN, &info), BYTEPS_OK);
+  EXPECT_EQ(info.version, 22100);
+  EXPECT_STREQ(info.text, "2.21.0");
+  EXPECT_STREQ(info.file, BYTEPS_NCCL_STANDIN);
+  EXPECT_EQ(look("/nowhere/libnccl.so.2", &info), BYTEPS_UNAVAILABLE);
+  EXPECT_EQ(info.version, 0) << "an error leaves zeros";
+  EXPECT_EQ(look(BYTEPS_NCCL_STANDIN, nullptr), BYTEPS_INVALID_ARGUMENT);
+}
+
 TEST_F(DeviceApi, WhyThereIsNoDeviceIsSaid) {
   std::string text;
   byteps_device_info info{};
@@ -127,6 +157,59 @@ TEST_F(DeviceApi, WhyThereIsNoDeviceIsSaid) {
   EXPECT_EQ(InfoOf(LibraryPath(), 0, &info, &text), BYTEPS_UNAVAILABLE);
   EXPECT_NE(text.find("does not start"), std::string::npos) << text;
   EXPECT_NE(text.find("803"), std::string::npos) << text;
+}
+
+// Returns what the library foresees of the sums on GPUs, for ranks of two machines, or its error.
+std::string Foreseen(byteps_code expected, const std::string& nvml, const char* way) {
+  const std::string library = "nvml_library=" + nvml;
+  const std::string sums = std::string("device_sums=") + way;
+  const std::vector<const char*> settings = {
+      "role=worker",  "num_worker=2",     "worker_id=0", "local_size=2",  "local_rank=0",
+      "num_server=1", "root_host=x.test", "root_port=1", library.c_str(), sums.c_str()};
+  byteps_device_sums found{};
+  byteps_error error{};
+  EXPECT_EQ(byteps_foresee_device_sums(settings.data(), settings.size(), &found, &error), expected)
+      << error.message;
+  return expected == BYTEPS_OK ? found.text : error.message;
+}
+
+TEST_F(DeviceApi, TheWayOfSumsIsForeseen) {
+  stand_in_nvml_reset();
+  EXPECT_THAT(Foreseen(BYTEPS_OK, NvmlPath(), "auto"),
+              AllOf(HasSubstr("sum in the window"), HasSubstr("not measured")));
+  EXPECT_THAT(Foreseen(BYTEPS_OK, NvmlPath(), "window"), HasSubstr("as BYTEPS_DEVICE_SUMS says"));
+  EXPECT_THAT(Foreseen(BYTEPS_UNAVAILABLE, "/nowhere/libnvidia-ml.so.1", "auto"),
+              HasSubstr("/nowhere/libnvidia-ml.so.1"));
+  EXPECT_THAT(Foreseen(BYTEPS_OK, NvmlPath(), "nccl"), HasSubstr("sum in the window"))
+      << "the GPUs do not reach each other";
+  stand_in_nvml_machine(2, 0, 0);
+  EXPECT_THAT(Foreseen(BYTEPS_OK, NvmlPath(), "nccl"),
+              AllOf(HasSubstr("NCCL over NVLink among all GPUs"), HasSubstr("count as equal")));
+  EXPECT_EQ(stand_in_nvml_started(), 0);
+}
+
+TEST_F(DeviceApi, TheLogSaysTheWayWhereSomebodyReadsIt) {
+  stand_in_nvml_reset();
+  const std::string nvml = "nvml_library=" + NvmlPath();
+  for (const char* level : {"log_level=info", "log_level=warning"}) {
+    ::testing::internal::CaptureStdout();
+    {
+      AloneWith session(LibraryPath(), {nvml.c_str(), level});
+      UserMemory memory(kFloats);
+      const UserStream stream;
+      const byteps_handle sum = Start(session.get(), SumOf("w", memory, stream.get()));
+      EXPECT_EQ(Wait(session.get(), sum), BYTEPS_OK) << error_.message;
+    }
+    const std::string text = ::testing::internal::GetCapturedStdout();
+    const bool told = text.find("sums on GPUs: each rank copies for itself") != std::string::npos;
+    EXPECT_EQ(told, std::string(level) == "log_level=info") << text;
+  }
+}
+
+TEST_F(DeviceApi, TheUserMayKeepTheLibraryFromGpus) {
+  AloneWith session(LibraryPath(), {"device_sums=host"});
+  UserMemory memory(kFloats);
+  session.ExpectRefused(SumOf("w", memory, nullptr), "device_sums=host (BYTEPS_DEVICE_SUMS)");
 }
 
 TEST_F(DeviceApi, WhatCannotBeginIsRefused) {

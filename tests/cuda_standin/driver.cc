@@ -13,6 +13,7 @@
 // NVIDIA's header gives some plain names a suffix by macros. Here every name is the symbol's own.
 #undef cuMemAlloc
 #undef cuMemFree
+#undef cuMemHostRegister
 #undef cuStreamDestroy
 #undef cuEventDestroy
 #undef cuDevicePrimaryCtxRelease
@@ -27,6 +28,7 @@ using byteps::standin::EventState;
 using byteps::standin::Give;
 using byteps::standin::IsBlockingStreamCaptured;
 using byteps::standin::IsPinned;
+using byteps::standin::LinkRates;
 using byteps::standin::MakeStream;
 using byteps::standin::MemoryWith;
 using byteps::standin::Needs;
@@ -66,12 +68,25 @@ struct Place {
 
 Place PlaceOf(CUdeviceptr address) { return {address, MemoryWith(address)}; }
 
+int FirstGpu() {
+  std::lock_guard lock(TheWorld().mutex);
+  return TheWorld().first_gpu;
+}
+
 CUresult Broken() {
   std::lock_guard lock(TheWorld().mutex);
   return TheWorld().broken;
 }
 
-void DoCopy(const Place& to, const Place& from, size_t bytes) {
+void AwaitCopiesMayGoOn() {
+  World& world = TheWorld();
+  std::unique_lock lock(world.mutex);
+  world.copies_go_on.wait(lock, [&] { return !world.holds_copies; });
+}
+
+void DoCopy(int device, const Place& to, const Place& from, size_t bytes) {
+  const auto begun = LinkRates::Clock::now();
+  AwaitCopiesMayGoOn();
   if (Broken() != CUDA_SUCCESS) return;
   if (!to.IsTaken(bytes) || !from.IsTaken(bytes)) {
     std::lock_guard lock(TheWorld().mutex);
@@ -79,6 +94,7 @@ void DoCopy(const Place& to, const Place& from, size_t bytes) {
     return;
   }
   std::memcpy(to.bytes(), from.bytes(), bytes);
+  TheWorld().rates.Pass(device, to.memory != nullptr, bytes, begun);
 }
 
 // The default stream cannot be used while another blocking stream is being captured.
@@ -102,6 +118,9 @@ const char* NameOf(CUresult code) {
     case CUDA_ERROR_INVALID_HANDLE: return "CUDA_ERROR_INVALID_HANDLE";
     case CUDA_ERROR_LAUNCH_FAILED: return "CUDA_ERROR_LAUNCH_FAILED";
     case CUDA_ERROR_ILLEGAL_ADDRESS: return "CUDA_ERROR_ILLEGAL_ADDRESS";
+    case CUDA_ERROR_NOT_SUPPORTED: return "CUDA_ERROR_NOT_SUPPORTED";
+    case CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED:
+      return "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED";
     case CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED: return "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED";
     case CUDA_ERROR_STREAM_CAPTURE_INVALIDATED: return "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED";
     case CUDA_ERROR_STREAM_CAPTURE_IMPLICIT: return "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT";
@@ -161,13 +180,13 @@ CUresult cuDeviceGetName(char* name, int capacity, CUdevice device) {
 
 CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice device) {
   STAND_IN_ENTER(Needs::kStart);
-  std::memset(uuid->bytes, 0x50 + device, sizeof(uuid->bytes));
+  std::memset(uuid->bytes, 0x50 + FirstGpu() + device, sizeof(uuid->bytes));
   return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceGetPCIBusId(char* text, int capacity, CUdevice device) {
   STAND_IN_ENTER(Needs::kStart);
-  std::snprintf(text, static_cast<size_t>(capacity), "0000:%02x:00.0", 0x10 + device);
+  std::snprintf(text, static_cast<size_t>(capacity), "0000:%02x:00.0", 0x10 + FirstGpu() + device);
   return CUDA_SUCCESS;
 }
 
@@ -260,6 +279,25 @@ CUresult cuMemFreeHost(void* memory) {
   return CUDA_SUCCESS;
 }
 
+CUresult cuMemHostRegister_v2(void* memory, size_t bytes, unsigned int) {
+  STAND_IN_ENTER_ALLOCATION();
+  const auto* const begin = static_cast<const char*>(memory);
+  if (IsPinned(begin, bytes)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  std::lock_guard lock(TheWorld().mutex);
+  TheWorld().pinned[begin] = bytes;
+  TheWorld().registered.insert(begin);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemHostUnregister(void* memory) {
+  STAND_IN_ENTER_ALLOCATION();
+  std::lock_guard lock(TheWorld().mutex);
+  const auto* const begin = static_cast<const char*>(memory);
+  if (TheWorld().registered.erase(begin) == 0) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+  TheWorld().pinned.erase(begin);
+  return CUDA_SUCCESS;
+}
+
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream handle) {
   STAND_IN_ENTER(Needs::kContext);
   if (IsImplicit(handle)) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
@@ -275,7 +313,8 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
     ++TheWorld().copies;
     TheWorld().pageable_copies += is_pageable ? 1 : 0;
   }
-  Give(stream, [target, source, bytes] { DoCopy(target, source, bytes); });
+  Give(stream,
+       [device = stream.device, target, source, bytes] { DoCopy(device, target, source, bytes); });
   if (is_pageable) stream.thread->Drain();
   return CUDA_SUCCESS;
 }

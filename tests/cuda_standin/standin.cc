@@ -14,10 +14,18 @@ extern "C" {
 
 void stand_in_reset(void) {
   World& world = TheWorld();
+  {
+    std::lock_guard lock(world.lock_mutex);
+    world.stops_each_call = false;
+  }
   std::lock_guard lock(world.mutex);
   world.delay_us_max = 0;
+  world.rates.Set(0);
   world.failures.clear();
   world.broken = CUDA_SUCCESS;
+  world.first_gpu = 0;
+  world.holds_copies = false;
+  world.copies_go_on.notify_all();
   world.copies = 0;
   world.pageable_copies = 0;
 }
@@ -27,6 +35,15 @@ void stand_in_delay(uint64_t seed, uint64_t microseconds_max) {
   std::lock_guard lock(world.mutex);
   world.random.seed(seed);
   world.delay_us_max = microseconds_max;
+}
+
+void stand_in_rate(double bytes_per_second) { TheWorld().rates.Set(bytes_per_second); }
+
+void stand_in_hold_copies(int hold) {
+  World& world = TheWorld();
+  std::lock_guard lock(world.mutex);
+  world.holds_copies = hold != 0;
+  world.copies_go_on.notify_all();
 }
 
 void stand_in_fail(const char* function, int n, CUresult code, int for_ever) {
@@ -46,13 +63,33 @@ void stand_in_unlock(void) {
   World& world = TheWorld();
   std::lock_guard lock(world.lock_mutex);
   world.lock_owner = std::thread::id();
+  world.is_stopped = false;
   world.lock_changed.notify_all();
+}
+
+void stand_in_stop_each_call(void) {
+  World& world = TheWorld();
+  std::lock_guard lock(world.lock_mutex);
+  world.stops_each_call = true;
+  world.stopped.clear();
+}
+
+int stand_in_is_stopped(void) {
+  World& world = TheWorld();
+  std::lock_guard lock(world.lock_mutex);
+  return world.is_stopped ? 1 : 0;
 }
 
 void stand_in_load_kernel(void) {
   stand_in_lock();
   DrainAll();
   stand_in_unlock();
+}
+
+void stand_in_first_gpu(int number) {
+  World& world = TheWorld();
+  std::lock_guard lock(world.mutex);
+  world.first_gpu = number;
 }
 
 void stand_in_break(CUresult code) {
@@ -111,6 +148,7 @@ stand_in_counts stand_in_count(void) {
   }
   counts.copies = world.copies;
   counts.pageable_copies = world.pageable_copies;
+  counts.failures = world.failures.size();
   return counts;
 }
 

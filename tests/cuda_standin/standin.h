@@ -12,7 +12,7 @@
  * there. A child of fork gets CUDA_ERROR_NOT_INITIALIZED. Calls of a thread that has
  * not exchanged its mode break a capture of another thread. The driver has one lock.
  *
- * What it cannot show: rates, and when the real driver takes its lock. */
+ * What it cannot show: rates of a GPU, and when the real driver takes its lock. */
 #pragma once
 
 #include <cuda.h>
@@ -31,6 +31,14 @@ void stand_in_reset(void);
 /* Lets streams wait before each item, at most so long. */
 void stand_in_delay(uint64_t seed, uint64_t microseconds_max);
 
+/* Lets copies of each device take at least as long as a link of this rate needs for them, in each
+ * direction. 0: as long as memory needs. This is emulation: it shows what a rate does to a job, and
+ * nothing of a GPU. */
+void stand_in_rate(double bytes_per_second);
+
+/* Lets copies that have begun wait, until `hold` is 0 again, as if the device were busy. */
+void stand_in_hold_copies(int hold);
+
 /* Lets the n-th call of a function from now on fail, n from 1; if `for_ever`, all later calls, too.
  * An error of a kernel, such as CUDA_ERROR_LAUNCH_FAILED, breaks the contexts. */
 void stand_in_fail(const char* function, int n, CUresult code, int for_ever);
@@ -39,8 +47,17 @@ void stand_in_fail(const char* function, int n, CUresult code, int for_ever);
  * meanwhile. */
 void stand_in_lock(void);
 void stand_in_unlock(void);
+/* Lets the first call of each function from now on take the driver's lock, until stand_in_unlock.
+ */
+void stand_in_stop_each_call(void);
+/* Returns whether such a call stands still now. */
+int stand_in_is_stopped(void);
 /* Loads a "kernel": holds the driver's lock until all streams are empty. */
 void stand_in_load_kernel(void);
+
+/* Says that the devices of this process are not the first ones of the machine: their uuids and
+ * addresses are those from `number` on. So ranks in several processes may have a GPU each. */
+void stand_in_first_gpu(int number);
 
 /* Breaks all contexts, until stand_in_reset. */
 void stand_in_break(CUresult code);
@@ -63,6 +80,7 @@ typedef struct stand_in_counts {
   size_t device_bytes;
   uint64_t copies;          /* since stand_in_reset */
   uint64_t pageable_copies; /* the same, with host memory that is not pinned */
+  size_t failures;          /* calls of stand_in_fail whose failure has not come */
 } stand_in_counts;
 stand_in_counts stand_in_count(void);
 

@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/cuda_standin/link_rates.h"
 #include "tests/cuda_standin/standin_for_test.h"
 
 namespace byteps::standin {
@@ -138,6 +139,18 @@ TEST_F(StandIn, CopiesWithPageableMemoryAreCountedAndBlock) {
   EXPECT_EQ(plain.back(), 8) << "the copy has ended when the call returns";
   EXPECT_EQ(stand_in_count().pageable_copies, 1u);
   EXPECT_EQ(stand_in_count().copies, 1u);
+  stand_in_reset();
+}
+
+TEST_F(StandIn, CopiesTakeAsLongAsTheirLink) {
+  stand_in_rate(1e5);
+  const auto begun = LinkRates::Clock::now();
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_EQ(cuMemcpyAsync(host(), memory_, kBytes, own_), CUDA_SUCCESS);
+  }
+  ASSERT_EQ(cuStreamSynchronize(own_), CUDA_SUCCESS);
+  const std::chrono::duration<double> least(5 * kBytes / 1e5);
+  EXPECT_GE(LinkRates::Clock::now() - begun, least - LinkRates::kAhead);
   stand_in_reset();
 }
 

@@ -34,6 +34,18 @@ void AwaitDriverLock() {
   });
 }
 
+// The first call of each function stands still, and has the driver's lock.
+void StopIfFirst(const char* function) {
+  World& world = TheWorld();
+  std::unique_lock lock(world.lock_mutex);
+  if (!world.stops_each_call || !world.stopped.insert(function).second) return;
+  const std::thread::id self = std::this_thread::get_id();
+  world.lock_changed.wait(lock, [&] { return world.lock_owner == std::thread::id(); });
+  world.lock_owner = self;
+  world.is_stopped = true;
+  world.lock_changed.wait(lock, [&] { return world.lock_owner != self; });
+}
+
 // Returns whether a context never works again after this error.
 bool IsSticky(CUresult code) {
   return code == CUDA_ERROR_ILLEGAL_ADDRESS || code == CUDA_ERROR_LAUNCH_FAILED ||
@@ -117,6 +129,7 @@ CUresult Enter(const char* function, Needs needs) {
   if (world.process == -1) return CUDA_ERROR_DEINITIALIZED;
   if (world.process != 0 && world.process != getpid()) return CUDA_ERROR_NOT_INITIALIZED;
   AwaitDriverLock();
+  StopIfFirst(function);
   std::lock_guard lock(world.mutex);
   auto failure = world.failures.find(function);
   if (failure != world.failures.end() && --failure->second.in_calls <= 0) {

@@ -16,12 +16,14 @@
 
 #include <cuda.h>
 
+#include "tests/cuda_standin/link_rates.h"
 #include "tests/cuda_standin/standin.h"
 #include "tests/cuda_standin/streams.h"
 
 namespace byteps::standin {
 
-inline constexpr size_t kDeviceBytes = size_t{256} << 20;
+// The host has memory only for what is used of it.
+inline constexpr size_t kDeviceBytes = size_t{1} << 30;
 
 // The memory of one device: a view that nobody may touch, whose addresses programs get, and the
 // stand-in's own view of the same bytes.
@@ -56,7 +58,8 @@ struct World {
   std::mutex mutex;  // of all but the driver's lock
   int process = 0;   // that has called cuInit; 0: none
   std::unique_ptr<DeviceMemory> memory[STAND_IN_DEVICES];
-  std::map<const char*, size_t> pinned;
+  std::map<const char*, size_t> pinned;  // bytes, by address
+  std::set<const char*> registered;      // memory of the program's among these
   CUctx_st contexts[STAND_IN_DEVICES];
   std::set<CUstream> streams;  // without default streams
   std::unique_ptr<CUstream_st> default_streams[STAND_IN_DEVICES];
@@ -66,14 +69,21 @@ struct World {
 
   std::mt19937_64 random;
   uint64_t delay_us_max = 0;
+  LinkRates rates;
   std::map<std::string, Failure> failures;
   CUresult broken = CUDA_SUCCESS;
+  int first_gpu = 0;
+  bool holds_copies = false;
+  std::condition_variable copies_go_on;
   uint64_t copies = 0;
   uint64_t pageable_copies = 0;
 
   std::mutex lock_mutex;
   std::condition_variable lock_changed;
   std::thread::id lock_owner;  // none: nobody has the driver's lock
+  bool stops_each_call = false;
+  std::set<std::string> stopped;  // functions that have stopped
+  bool is_stopped = false;
 };
 
 World& TheWorld();

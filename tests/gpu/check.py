@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import resource
 import subprocess
@@ -31,13 +32,17 @@ class Outcome:
     """What a check has found."""
 
     name: str
-    passed: bool
+    passed: bool | None  # None: it could not run here
     text: str
     seconds: float
 
 
 class NoGpuError(Exception):
     """There is nothing to check here."""
+
+
+class NotHereError(Exception):
+    """A check needs what is not installed."""
 
 
 def driver() -> str:
@@ -61,11 +66,11 @@ def framework() -> str:
     return f"torch {torch.__version__}, CUDA {torch.version.cuda}"
 
 
-def _bits(workers: int, servers: int, limit_s: float) -> str:
+def _bits(workers: int, servers: int, limit_s: float, program: str = "bits.py") -> str:
     command = [sys.executable, "-m", "byteps.cli", "run", "-np", str(workers)]
     if servers:
         command += ["--servers", str(servers)]
-    command += [sys.executable, str(HERE / "bits.py")]
+    command += [sys.executable, str(HERE / program)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
     printed = done.stdout.splitlines()
     right = [line for line in printed if "all right" in line]
@@ -87,6 +92,29 @@ def bits_of_two() -> str:
 def bits_with_servers() -> str:
     """Compare the bits of two ranks with two servers."""
     return _bits(2, 2, 120)
+
+
+def ways_of_torch() -> str:
+    """Train in several ways with two ranks, and compare with training alone."""
+    return _bits(2, 1, 120, "ways.py")
+
+
+def arrays() -> str:
+    """Compare the bits of arrays of CuPy, or of torch by DLPack."""
+    return _bits(2, 1, 120, "arrays.py")
+
+
+def programs_of_jax() -> str:
+    """Compare the bits of JAX outside of programs and inside."""
+    script = "import jax; print(jax.devices('cuda')[0].device_kind)"
+    environment = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    asked = subprocess.run(
+        [sys.executable, "-c", script],
+        env=environment, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    if asked.returncode != 0:
+        raise NotHereError((asked.stderr.strip() or "JAX sees no GPU").splitlines()[-1])
+    return _bits(2, 1, 180, "programs.py")
 
 
 def capture() -> str:
@@ -182,6 +210,9 @@ CHECKS: dict[str, Callable[[], str]] = {
     "bits, a job of one": bits_alone,
     "bits, one machine": bits_of_two,
     "bits, servers": bits_with_servers,
+    "torch, ways of training": ways_of_torch,
+    "numpy and CuPy": arrays,
+    "JAX": programs_of_jax,
     "captures": capture,
     "rates": rates,
     "ends": leaks,
@@ -191,14 +222,18 @@ CHECKS: dict[str, Callable[[], str]] = {
 def run(name: str, check: Callable[[], str]) -> Outcome:
     """Make a check, and print its line."""
     begun = time.monotonic()
+    passed: bool | None
     try:
         passed, text = True, check()
     except NoGpuError:
         raise
+    except NotHereError as error:
+        passed, text = None, str(error)
     except Exception as error:  # whatever it is, the other checks follow
         passed, text = False, f"{type(error).__name__}: {error}"
     outcome = Outcome(name, passed, text, round(time.monotonic() - begun, 1))
-    print(f"{'ok    ' if passed else 'FAILED'} {name:20} {text} ({outcome.seconds} s)", flush=True)
+    word = {True: "ok", False: "FAILED", None: "none"}[passed]
+    print(f"{word:6} {name:23} {text} ({outcome.seconds} s)", flush=True)
     return outcome
 
 
@@ -220,12 +255,13 @@ def main() -> int:
         return NO_GPU
     print("\n| path | on a GPU |\n|---|---|")
     for one in outcomes:
-        print(f"| {one.name} | {'yes' if one.passed else 'FAILED'}: {one.text} |")
+        word = {True: "yes", False: "FAILED", None: "not run"}[one.passed]
+        print(f"| {one.name} | {word}: {one.text} |")
     if options.json is not None:
         facts: dict[str, Any] = {"checks": [asdict(one) for one in outcomes]}
         facts |= {"machine": platform.platform(), "python": platform.python_version()}
         options.json.write_text(json.dumps(facts))
-    return 0 if all(one.passed for one in outcomes) else 1
+    return 1 if any(one.passed is False for one in outcomes) else 0
 
 
 if __name__ == "__main__":

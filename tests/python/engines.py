@@ -6,17 +6,28 @@ arguments of the mark name the programs. If a program is missing, its tests are 
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import importlib.util
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
+import pytest
 import slurm_cluster
 import ssh_server
+from processes import LIMIT_S
 
 # Ray may have a Python of its own, which has byteps too.
 RAY_PYTHON = shutil.which("ray-python") or sys.executable
+RAY_VARIABLES = {
+    # On a busy machine Ray takes minutes to start, and gives up after one.
+    "RAY_raylet_start_wait_time_s": str(round(LIMIT_S)),
+    "RAY_gcs_server_request_timeout_seconds": str(round(LIMIT_S)),
+    "RAY_DEDUP_LOGS": "0",  # of equal lines of two workers Ray prints one
+}
 
 
 def no_mpi() -> str:
@@ -28,6 +39,17 @@ def no_ray() -> str:
         return "ray is not installed (pip install ray)"
     return ""
 
+
+@pytest.fixture
+def ray_turn() -> Iterator[None]:
+    """Wait until no other process of the tests has a Ray: each is a dozen processes that start."""
+    with (Path(tempfile.gettempdir()) / "byteps-tests-ray").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        yield
+
+
+# With the wait for its turn.
+RAY_MARKS = [pytest.mark.engine("ray"), pytest.mark.timeout(8 * LIMIT_S)]
 
 ENGINES: Mapping[str, Callable[[], str]] = {
     "mpi": no_mpi,

@@ -110,11 +110,18 @@ class World:
         self.sums = (1, "sums of bfloat16 depend on machines")
         self.of_one_layout: set[str] = set()  # names of operations
         self.devices: list[str] = []
+        self.nccl: dict[str, int] = {}  # versions, by file; that of the loader has no name
 
     def device_info(self, settings: Sequence[str], device: int) -> tuple[int, str, str]:
         if not self.devices:
             raise error_from_code(10, "there is no driver")
         return len(self.devices), self.devices[device], "13.0"
+
+    def nccl_info(self, settings: Sequence[str]) -> tuple[int, str, str]:
+        file = "".join(settings).removeprefix("nccl_library=")
+        if file not in self.nccl:
+            raise error_from_code(10, "there is no NCCL")
+        return self.nccl[file], "2.28.9", file or "/lib/libnccl.so.2"
 
     def Session(self, settings: Sequence[str], opening: Opening) -> FakeSession:  # noqa: N802
         self.opened += 1

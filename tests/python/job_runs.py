@@ -20,14 +20,16 @@ from processes import (
     TOKEN_VARIABLE,
     carriers,
     clean_environment,
+    contract,
     evicting,
     finish,
-    free_ports,
+    start_role,
     started_with,
     wait_for_line,
     wait_until_gone,
 )
 from rank_programs import rank_program
+from warm_python import await_server
 
 from byteps.common.job.layout import Layout
 
@@ -81,22 +83,28 @@ def framework_here() -> str:
 # What a framework imports only when a program needs it, and most programs do: with its first
 # optimizer torch imports as much again as before it.
 IMPORTED_LATER = {"torch": ["torch._dynamo"]}
+_SERVERS: list[subprocess.Popen[bytes]] = []  # they end with the run
 
 
 @functools.cache
 def warm_server(framework: str) -> list[str]:
+    """Start a server, unless another process of this run of pytest has started it."""
     script = str(Path(__file__).with_name("warm_python.py"))
-    name = uuid.uuid4().hex
-    # It ends when this process does: then its input ends.
-    server = subprocess.Popen(
-        [sys.executable, script, "serve", name, framework, *IMPORTED_LATER.get(framework, [])],
-        env={**clean_environment(), "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "2"},
-        cwd="/",
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
+    owner, run = os.getpid(), uuid.uuid4().hex
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        owner, run = os.getppid(), os.environ["PYTEST_XDIST_TESTRUNUID"]
+    name = f"{framework} {run}"
+    modules = [framework, *IMPORTED_LATER.get(framework, [])]
+    _SERVERS.append(
+        subprocess.Popen(
+            [sys.executable, script, "serve", name, str(owner), *modules],
+            env={**clean_environment(), "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "2"},
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
     )
-    wait_for_line(server, "ready")
+    await_server(name, LIMIT_S)
     return [sys.executable, "-SE", script, "run", name]
 
 
@@ -146,26 +154,16 @@ def machines(
     """
     common = {
         **environment,
+        **contract(len(sizes), servers),
         **Layout(sizes).variables(),
-        "DMLC_NUM_SERVER": str(servers),
-        "DMLC_PS_ROOT_URI": "127.0.0.1",
-        "DMLC_PS_ROOT_PORT": str(free_ports(1)[0]),
         **options,
     }
-
-    def start(role: str, *command: str, **more: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "byteps.cli.bpslaunch", *command],
-            env={**common, "DMLC_ROLE": role, **more},
-            cwd="/",
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    services = [start("scheduler"), *(start("server") for _ in range(servers))]
+    roles = ["scheduler", *["server"] * servers]
+    services = [start_role(common, role) for role in roles]
     script = (*(python or warm_python()), rank_program(name), *arguments)
-    started = [start("worker", *script, DMLC_WORKER_ID=str(i)) for i in range(len(sizes))]
+    started = [
+        start_role(common, "worker", *script, DMLC_WORKER_ID=str(i)) for i in range(len(sizes))
+    ]
     try:
         yield started
     finally:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import itertools
 import os
 import select
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +23,7 @@ from pathlib import Path
 LIMIT_S = 240.0
 SOURCE = Path(__file__).resolve().parents[2] / "python"
 TOKEN_VARIABLE = "TEST_TOKEN"
+_PORTS, _PORTS_END = 10000, 20000  # there the ports begin that `bps run` chooses
 
 
 def clean_environment() -> dict[str, str]:
@@ -51,18 +55,72 @@ def launch(
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of the loopback address that nobody uses now.
+    """Return ports that nobody uses now, and that nobody gets before the test uses them.
 
-    Use these, not those beside them: Linux gives outgoing connections, of which other tests make
-    many, every second port as long as there are any, and listeners the others.
+    They lie below the ports that Linux gives to outgoing connections, of which other tests make
+    many, and below those that `bps run` chooses. A file counts them, so that each call of a test on
+    this machine gets other ports than the calls before.
     """
-    probes = [socket.socket() for _ in range(count)]
-    for probe in probes:
-        probe.bind(("127.0.0.1", 0))
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
+    counter = Path(tempfile.gettempdir()) / f"byteps-test-ports-{os.getuid()}"
+    ports = _ports_of_tests()
+    with counter.open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        turn = int(file.read() or 0)
+        in_turn = (ports[(turn + i) % len(ports)] for i in range(len(ports)))
+        found = list(itertools.islice(filter(_is_free, in_turn), count))
+        assert len(found) == count, f"of the ports {ports} only {len(found)} are free"
+        file.truncate(0)
+        file.write(str(found[-1] + 1 - ports[0]))
+    return found
+
+
+def _ports_of_tests() -> range:
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    end = min(first, _PORTS_END)
+    return range(max(1024, end - _PORTS), end)
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("", port))
+        except OSError:
+            return False
+        return True
+
+
+def contract(workers: int, servers: int) -> dict[str, str]:
+    """Return what all processes of a job on this machine are told, if each is started by itself."""
+    return {
+        "DMLC_NUM_WORKER": str(workers),
+        "DMLC_NUM_SERVER": str(servers),
+        "DMLC_PS_ROOT_URI": "127.0.0.1",
+        "DMLC_PS_ROOT_PORT": str(free_ports(1)[0]),
+    }
+
+
+def start_role(
+    environment: Mapping[str, str],
+    role: str,
+    *command: str,
+    before: Sequence[str] = (),
+    stdin: int | None = None,
+    **more: str,
+) -> subprocess.Popen[str]:
+    """Start one process of a job with `bpslaunch`; its output has its errors, too.
+
+    `command`: of a worker. `before`: the words that stand before `bpslaunch`. `more`: variables.
+    """
+    return subprocess.Popen(
+        [*before, *command_line("byteps.cli.bpslaunch", *command)],
+        env={**environment, "DMLC_ROLE": role, **more},
+        cwd="/",
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:

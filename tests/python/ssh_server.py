@@ -24,7 +24,7 @@ def why_not() -> str:
         return "ssh is not installed (Debian: openssh-client)"
     if os.getuid() == 0 and not Path("/run/sshd").is_dir():
         try:
-            Path("/run/sshd").mkdir(mode=0o755)
+            Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
         except OSError as error:
             return f"/run/sshd cannot be made: {error.strerror}"
     return ""

@@ -12,23 +12,27 @@ from pathlib import Path
 
 import pytest
 from processes import LIMIT_S, finish, wait_for_line, wait_until_gone
+from warm_python import await_server
 
 SCRIPT = Path(__file__).with_name("warm_python.py")
 Start = Callable[[str], "subprocess.Popen[str]"]
 
 
+def served_by(owner: int) -> tuple[str, subprocess.Popen[bytes]]:
+    name = uuid.uuid4().hex
+    server = subprocess.Popen([sys.executable, str(SCRIPT), "serve", name, str(owner), "json"])
+    await_server(name, LIMIT_S)
+    return name, server
+
+
 @pytest.fixture(scope="module")
 def words() -> Iterator[list[str]]:
-    name = uuid.uuid4().hex
-    server = subprocess.Popen(
-        [sys.executable, str(SCRIPT), "serve", name, "json"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    wait_for_line(server, "ready")
+    owner = subprocess.Popen(["sleep", "infinity"])
+    name, server = served_by(owner.pid)
     yield [sys.executable, "-SE", str(SCRIPT), "run", name]
-    finish(server)
+    owner.kill()
+    owner.wait()
+    assert server.wait(LIMIT_S) == 0
 
 
 @pytest.fixture
@@ -102,15 +106,9 @@ def test_a_program_is_killed_with_what_stands_for_it(start) -> None:
     finish(process)
 
 
-def test_programs_end_with_the_server(words, tmp_path) -> None:
-    name = uuid.uuid4().hex
-    server = subprocess.Popen(
-        [sys.executable, str(SCRIPT), "serve", name, "json"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    wait_for_line(server, "ready")
+def test_programs_end_with_the_server_and_its_owner(words, tmp_path) -> None:
+    owner = subprocess.Popen(["sleep", "infinity"])
+    name, server = served_by(owner.pid)
     program = tmp_path / "program.py"
     program.write_text("import signal\nprint('waits', flush=True)\nsignal.pause()\n")
     process = subprocess.Popen(
@@ -120,10 +118,23 @@ def test_programs_end_with_the_server(words, tmp_path) -> None:
         text=True,
     )
     wait_for_line(process, "waits")
-    assert finish(server)[0] == 0
+    owner.kill()
+    owner.wait()
+    assert server.wait(LIMIT_S) == 0
     code, _, err = finish(process)
     assert code != 0
     assert "the server of this test has ended" in err
+
+
+def test_a_second_server_of_the_name_leaves_it_to_the_first(words, start) -> None:
+    command = [sys.executable, str(SCRIPT), "serve", words[-1], str(os.getpid()), "no_such_module"]
+    assert subprocess.run(command, timeout=LIMIT_S, check=False).returncode == 0
+    assert finish(start("print('well')"))[:2] == (0, "well\n")
+
+
+def test_a_server_that_is_not_there_is_not_waited_for_longer_than_said() -> None:
+    with pytest.raises(TimeoutError, match="nobody serves 'no such'"):
+        await_server("no such", 0.2)
 
 
 def test_one_server_serves_several_at_once(start) -> None:

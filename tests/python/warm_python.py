@@ -3,9 +3,11 @@
 To import a framework takes 3 to 12 seconds of a core, most of what a rank of a short job costs. One
 process imports it once, and each rank is a fork of it:
 
-    python warm_python.py serve NAME MODULE...     imports the modules, then forks
-    python -SE warm_python.py run NAME PROGRAM...  in place of `python PROGRAM...`: a small process
-                                                   that lives and ends as the fork does
+    python warm_python.py serve NAME OWNER MODULE...  imports the modules, then forks, until the
+                                                      process OWNER ends; ends at once if another
+                                                      one serves under that name
+    python -SE warm_python.py run NAME PROGRAM...     in place of `python PROGRAM...`: a small
+                                                      process that lives and ends as the fork does
 
 The fork has the standard files, the environment and the folder of the small process; signals
 reach it, and it is killed when the small process is. What it is not: a child of the launcher.
@@ -21,6 +23,7 @@ import os
 import signal
 import socket
 import sys
+import time
 
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 LENGTH_BYTES = 8
@@ -53,6 +56,24 @@ def run(name: str, words: list[str]) -> int:
     return code
 
 
+def await_server(name: str, limit_s: float) -> None:
+    """Wait until a server has imported its modules, and forks."""
+    until = time.monotonic() + limit_s
+    while True:
+        with socket.socket(socket.AF_UNIX) as server:
+            server.settimeout(limit_s)
+            try:
+                server.connect(place_of(name))
+                server.sendall(bytes(LENGTH_BYTES))  # a request for nothing
+                if server.recv(1):
+                    return
+            except (ConnectionError, TimeoutError):
+                pass
+        if time.monotonic() > until:
+            raise TimeoutError(f"warm_python: nobody serves {name!r} after {limit_s:g} s")
+        time.sleep(0.05)
+
+
 def receive(connection: socket.socket) -> tuple[list[str], list[int]]:
     """Return what a small process has sent: its words, and its standard files."""
     length, files, _, _ = socket.recv_fds(connection, LENGTH_BYTES, 3)
@@ -79,22 +100,24 @@ def become(request: list[str], files: list[int]) -> None:
 
 
 class Server:
-    """Forks for each small process until the input ends."""
+    """Forks for each small process until its owner ends."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, owner: int) -> None:
+        """Take the name; raises OSError if another server has it."""
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(place_of(name))
-        self._listener.listen(64)
+        self._listener.listen(256)
+        self._owner = os.pidfd_open(owner)
         self._forks: dict[socket.socket, int] = {}  # the small process of each
         self._events = selectors.DefaultSelector()
         self._events.register(self._listener, selectors.EVENT_READ)
-        self._events.register(sys.stdin, selectors.EVENT_READ)
+        self._events.register(self._owner, selectors.EVENT_READ)
 
     def run(self) -> None:
         """Return in the forks only."""
         while True:
             for key, _ in self._events.select():
-                if key.fileobj is sys.stdin:
+                if key.fileobj == self._owner:
                     for fork in self._forks.values():
                         os.kill(fork, signal.SIGKILL)
                     os._exit(0)
@@ -110,6 +133,10 @@ class Server:
         """Return whether this is the fork."""
         connection, _ = self._listener.accept()
         request, files = receive(connection)
+        if not files:  # somebody asks whether this server is ready
+            connection.sendall(b"y")
+            connection.close()
+            return False
         fork = os.fork()
         if fork == 0:
             for other in (self._listener, connection, *self._forks):
@@ -117,6 +144,7 @@ class Server:
             for end in self._events.get_map().values():
                 if end.data is not None:
                     os.close(end.fd)
+            os.close(self._owner)
             self._events.close()
             become(request, files)
             return True
@@ -149,12 +177,18 @@ class Server:
 if __name__ == "__main__":
     if sys.argv[1] == "run":
         sys.exit(run(sys.argv[2], sys.argv[3:]))
+    import errno
+    import gc
     import selectors
 
-    for module in sys.argv[3:]:
+    try:
+        server = Server(sys.argv[2], int(sys.argv[3]))
+    except OSError as error:
+        sys.exit(0 if error.errno == errno.EADDRINUSE else str(error))
+    for module in sys.argv[4:]:
         __import__(module)
-    server = Server(sys.argv[2])
-    print("ready", flush=True)
+    # Or each fork touches every object once more when it ends: three quarters of what it costs.
+    gc.freeze()
     server.run()
     __file__ = sys.argv[0]
     with open(__file__, "rb") as program:

@@ -92,7 +92,8 @@ void Fabric::Reset() {
   delay_max_ = 0;
   fails_in_ = 0;
   registered_max_ = pairs_max_ = SIZE_MAX;
-  silent_ = hidden_ = false;
+  silent_ = hidden_ = held_ = false;
+  changed_.notify_all();
   for (Device& device : devices_) device.active = !(device.dead = false);
   ReadSettings();
 }
@@ -116,6 +117,12 @@ void Fabric::Delay(uint64_t seed, uint32_t microseconds_max) {
   std::lock_guard lock(mutex_);
   random_.seed(seed);
   delay_max_ = microseconds_max;
+}
+
+void Fabric::Hold(bool held) {
+  std::lock_guard lock(mutex_);
+  held_ = held;
+  changed_.notify_all();
 }
 
 void Fabric::FailMessage(uint64_t number, int status) {
@@ -161,12 +168,16 @@ void Fabric::SetPortActive(size_t device, bool active) {
   }
 }
 
-void Fabric::KillDevice(size_t device) {
+void Fabric::KillDevice(size_t device) { EndDevice(device, true); }
+
+void Fabric::LoseDevice(size_t device) { EndDevice(device, false); }
+
+void Fabric::EndDevice(size_t device, bool flushes) {
   std::lock_guard lock(mutex_);
   Device& of = devices_.at(device);
   of.dead = true;
   for (auto& [number, pair] : pairs_) {
-    if (static_cast<Context*>(pair->context)->of == &of) Flush(*pair);
+    if (flushes && static_cast<Context*>(pair->context)->of == &of) Flush(*pair);
   }
   for (auto& [address, context] : contexts_) {
     if (context->of == &of) Raise(*context, IBV_EVENT_DEVICE_FATAL);

@@ -92,12 +92,14 @@ class Fabric final : public Control {
   Counts counts() override;
   std::vector<std::string> complaints() override;
   void Delay(uint64_t seed, uint32_t microseconds_max) override;
+  void Hold(bool held) override;
   void FailMessage(uint64_t number, int status) override;
   void LimitRegisteredBytes(size_t bytes) override;
   void LimitQueuePairs(size_t count) override;
   void SetGids(const std::vector<Gid>& gids) override;
   void SetPortActive(size_t device, bool active) override;
   void KillDevice(size_t device) override;
+  void LoseDevice(size_t device) override;
   void Silence(bool silent) override;
   void HideDevices(bool hidden) override;
 
@@ -140,6 +142,7 @@ class Fabric final : public Control {
   void RunWire();
   void Schedule(Event event, QueuePair& pair, std::chrono::microseconds later = {});
   void Deliver(QueuePair& from);
+  static bool IsGone(const QueuePair& pair);
   bool Reaches(const QueuePair& from, const QueuePair& to) const;
   void Repeat(QueuePair& from, int* tries, int tries_max, ibv_wc_status ends_with,
               std::chrono::microseconds later);
@@ -155,6 +158,7 @@ class Fabric final : public Control {
   void Flush(QueuePair& pair);
   void Complete(ibv_cq* queue, const ibv_wc& completion, bool solicited);
   void Release(const Work& work);
+  void EndDevice(size_t device, bool flushes);
   void Raise(Context& context, ibv_event_type type, ibv_cq* queue = nullptr);
   Region* RegionOf(const ibv_qp& pair, const ibv_sge& part);
   bool AreReachable(const ibv_qp& pair, const std::vector<ibv_sge>& parts, int access);
@@ -205,6 +209,7 @@ class Fabric final : public Control {
   size_t registered_max_ = SIZE_MAX;
   size_t pairs_max_ = SIZE_MAX;
   bool silent_ = false;
+  bool held_ = false;
   bool hidden_ = false;
 };
 

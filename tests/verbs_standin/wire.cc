@@ -224,7 +224,7 @@ void Fabric::Schedule(Event event, QueuePair& pair, microseconds later) {
 void Fabric::RunWire() {
   std::unique_lock lock(mutex_);
   while (!stops_) {
-    if (due_.empty()) {
+    if (due_.empty() || held_) {
       changed_.wait(lock);
       continue;
     }
@@ -240,13 +240,18 @@ void Fabric::RunWire() {
   }
 }
 
+// Returns whether the pair's device does nothing any more.
+bool Fabric::IsGone(const QueuePair& pair) {
+  return static_cast<const Context*>(pair.context)->of->dead;
+}
+
 bool Fabric::Reaches(const QueuePair& from, const QueuePair& to) const {
   const ibv_gid& wanted = from.attr.ah_attr.grh.dgid;
   auto has_gid = [&](const Gid& gid) { return std::memcmp(gid.data(), wanted.raw, 16) == 0; };
   bool ready = to.state == IBV_QPS_RTR || to.state == IBV_QPS_RTS;
   return ready && std::ranges::any_of(gids_, has_gid) && to.attr.dest_qp_num == from.qp_num &&
          to.attr.rq_psn == from.attr.sq_psn && static_cast<Context*>(to.context)->of->active &&
-         static_cast<Context*>(from.context)->of->active;
+         !IsGone(to) && static_cast<Context*>(from.context)->of->active;
 }
 
 void Fabric::Repeat(QueuePair& from, int* tries, int tries_max, ibv_wc_status ends_with,
@@ -262,6 +267,8 @@ void Fabric::Deliver(QueuePair& from) {
   if (from.state != IBV_QPS_RTS) return;
   auto message = std::ranges::find_if(from.sends, [](const Work& work) { return !work.delivered; });
   if (message == from.sends.end()) return;
+  from.message_is_due = IsGone(from);
+  if (from.message_is_due) return;
   if (silent_) {  // for ever, as Soft-RoCE does with a peer that is gone
     from.message_is_due = true;
     return Schedule(Event::kMessage, from, kRepeatAfter);
@@ -344,7 +351,7 @@ bool Fabric::CheckUnchanged(const Work& message, const char* when) {
 }
 
 void Fabric::Confirm(QueuePair& from) {
-  if (from.state == IBV_QPS_ERR || from.sends.empty()) return;
+  if (from.state == IBV_QPS_ERR || from.sends.empty() || IsGone(from)) return;
   Work work = std::move(from.sends.front());
   from.sends.pop_front();
   CheckUnchanged(work, "before it was acknowledged");

@@ -6,14 +6,19 @@ command_help() {
 ./dev COMMAND
 
   demo              train a small network on 2 workers and 2 servers; compare with one process
-  test              the default lanes: lint gcc python engines sim spec frameworks; about 20 minutes
+  test              the default lanes: lint gcc python engines sim spec frameworks; about 32 minutes
   test --all        also the long lanes: torch-old torch-new integrations matrix collectives asan
-                    tsan clang tidy fuzz bench wheel docs seeing
+                    tsan clang tidy fuzz bench wheel docs seeing rdma
   lane NAME...      single lanes of these; or mutants: small wrong edits that a test must notice;
                     or aarch64: cross-compiled, and unit tests under qemu (needs root);
-                    or gpu: checks on this machine's GPU, in five minutes (docs/gpu.md)
+                    or gpu: checks on this machine's GPU, in five minutes (docs/gpu.md);
+                    or nccl: the real NCCL (300 MB from PyPI), without a GPU
   lane engines      the tests with sshd, Slurm, Open MPI and Ray, which are unpacked into
                     build/engines and into an environment beside .venv; nothing is installed
+  lane rdma         the RDMA transport over Soft-RoCE of Debian's kernel, in a small virtual
+                    machine in build/rdma-vm; installs nothing (Debian 12, x86-64)
+  lane rdma --device mlx5_0 --peer 10.0.0.2   the same suites over a device of this machine, and
+                    rate and processor time of a job with another host; fills in docs/rdma.md
   lane torch-old torch-new   the tests of torch with its oldest and its newest version, those of
                     tools/requirements-torch*.txt; the lane python runs them with that of .venv.
                     The newest comes from the same place as that of .venv: if only PyPI answers,
@@ -29,9 +34,9 @@ command_help() {
   sim [ARGUMENT...] the cluster simulator, e.g. ./dev sim --seeds 20000
   spec [--large] [--only NAME] [--jobs N]   the models in spec/, with their mutants; --large: hours
   fuzz [--seconds N] [TARGET...]   each fuzz target for 60 s, or N
-  bench NAME [ARGUMENT...]   core doctor growth kills lab local_step long_paths seeing seeing_times
-                    stalls strangers torch torch_doors window; results in bench-out/ or on the
-                    screen. bench plot draws those that are kept, for docs/performance.md
+  bench NAME [ARGUMENT...]   core doctor growth kills lab local_step long_paths rdma seeing
+                    seeing_times stalls strangers torch torch_doors window; results in bench-out/ or
+                    on the screen. bench plot draws those that are kept, for docs/performance.md
   asan, tsan        one sanitizer lane
   fresh COMMAND     COMMAND in a bare Debian 12 made for it (needs root); tests what is committed
   docs              the site of all pages, with checked links, in build/site
@@ -53,6 +58,8 @@ Everything missing is installed first: system packages (with root or sudo), then
   DEV_MUTANTS       edits of the lane mutants (60)
   DEV_CASES         cases of the lane collectives (2000)
   DEV_SEED          where they come from (each time another number)
+  DEV_RDMA_TESTS    options of pytest in the lane rdma, such as "-k killed"
+  DEV_RDMA_BENCH    options of bench/rdma.py in it, such as "--mb 256 --rounds 100"
 TEXT
 }
 
@@ -87,7 +94,7 @@ command_test() {
 }
 
 command_lane() {
-  take_framework_options "$@"
+  take_lane_options "$@"
   set -- "${REST[@]}"
   if (($# == 0)); then die "lane: name one of: $LANES_DEFAULT $LANES_MORE"; fi
   for name in "$@"; do
@@ -175,6 +182,7 @@ command_bench() {
   ensure_all 4
   if [[ $name == plot ]]; then exec "$VENV/bin/python" bench/plot.py "$@"; fi
   ensure_wheel
+  if [[ $name == rdma ]]; then exec "$VENV/bin/python" bench/rdma.py "$@"; fi
   if [[ $name == torch ]]; then exec "$VENV/bin/python" bench/torch_step.py "$@"; fi
   if [[ $name == torch_doors ]]; then
     ensure_integrations && exec "$VENV-integrations/bin/python" bench/torch_doors.py "$@"

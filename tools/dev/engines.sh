@@ -8,34 +8,6 @@ readonly ENGINES="$BUILD/engines"
 readonly ENGINES_ROOT="$ENGINES/root"
 readonly RAY="$VENV-ray"
 
-# own_apt ARGUMENT...: apt-get with lists and archives of its own. So it needs no root, and changes
-# nothing that belongs to the machine.
-own_apt() {
-  apt-get -q -o Debug::NoLocking=1 -o APT::Sandbox::User=root -o Acquire::Retries=3 \
-    -o Dir::State::lists="$ENGINES/apt/lists" -o Dir::Cache="$ENGINES/apt/cache" "$@"
-}
-
-# The packages that apt would install: those of the list that the machine does not have, and what
-# they need.
-engine_packages() {
-  local wanted
-  wanted=$(packages_of tools/apt-engines.txt)
-  # shellcheck disable=SC2086  # one package per word
-  own_apt install --simulate --no-install-recommends --no-upgrade $wanted |
-    sed -n 's/^Inst \([^ ]*\) .*/\1/p'
-}
-
-# first_of FILE...: prints the whole path of the first of these files that is there.
-first_of() {
-  local file
-  for file in "$@"; do
-    if [[ -e $file ]]; then
-      realpath -s "$file"
-      return
-    fi
-  done
-}
-
 # write_program NAME LINE COMMAND...: bin/NAME is a script, the line and the command.
 write_program() {
   local file="$ENGINES/bin/$1"
@@ -83,16 +55,11 @@ NSS_WRAPPER_PASSWD=$ENGINES/passwd NSS_WRAPPER_GROUP=$ENGINES/group" "${sshd[@]}
 
 # unpack_engines: the programs in bin, what they need in root.
 unpack_engines() {
-  local packages file
   rm -rf "$ENGINES"
-  mkdir -p "$ENGINES"/{bin,root,packages,apt/lists/partial,apt/cache/archives/partial}
-  own_apt update && packages=$(engine_packages) || return
-  # shellcheck disable=SC2086  # one package per word
-  if [[ -n $packages ]]; then
-    (cd "$ENGINES/packages" && own_apt download $packages) || return
-    for file in "$ENGINES"/packages/*.deb; do dpkg -x "$file" "$ENGINES_ROOT" || return; done
-  fi
-  (cd "$ENGINES_ROOT" && wrap_all) && rm -rf "$ENGINES/apt" "$ENGINES/packages"
+  mkdir -p "$ENGINES/bin"
+  refresh_own_apt "$ENGINES/apt" &&
+    unpack_missing "$ENGINES/apt" tools/apt-engines.txt "$ENGINES_ROOT" || return
+  (cd "$ENGINES_ROOT" && wrap_all) && rm -rf "$ENGINES/apt"
 }
 
 # ensure_engine_programs: one step; sshd, Slurm and Open MPI in $ENGINES/bin.
@@ -100,8 +67,8 @@ ensure_engine_programs() {
   local key
   if command -v apt-get >/dev/null; then
     # What must be unpacked depends on what the machine has.
-    key=$({ cat tools/apt-engines.txt tools/dev/engines.sh && dpkg-query -W -f '${Package} ' &&
-      echo "$ENGINES"; } | hash_of)
+    key=$({ cat tools/apt-engines.txt tools/dev/{engines,unpack}.sh &&
+      dpkg-query -W -f '${Package} ' && echo "$ENGINES"; } | hash_of)
     once "$ENGINES/stamp" "$key" "sshd, Slurm and Open MPI" engines-unpack unpack_engines || return
   else
     step_done "sshd, Slurm and Open MPI: this is no Debian or Ubuntu; the machine's own are taken"
@@ -120,5 +87,5 @@ ensure_engines() {
 lane_engines() {
   ensure_wheel && ensure_engines || return
   PATH="$ENGINES/bin:$PATH" run_pytest "tests with them" engines "$VENV/bin/python" \
-    -n "$(($(jobs_count) * 2))" --dist worksteal -m engine "${OWN_TESTS[@]}"
+    -n "$(tests_at_a_time 4)" --dist worksteal -m engine "${OWN_TESTS[@]}"
 }

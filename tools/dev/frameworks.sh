@@ -14,8 +14,9 @@ readonly TORCH_TESTS="tests/python/adapters/test_torch_*.py tests/python/shipped
 FRAMEWORK_VERSIONS=""
 FRAMEWORK_NAMES=""
 
-# What `./dev lane frameworks` takes: --versions old,new and --only NAME,NAME. Sets REST.
-take_framework_options() {
+# What lanes take: frameworks --versions old,new and --only NAME,NAME; rdma --device NAME and --peer
+# ADDRESS. Sets REST.
+take_lane_options() {
   REST=()
   while (($#)); do
     case "$1" in
@@ -28,7 +29,15 @@ take_framework_options() {
         fi
         shift
         ;;
-      -*) die "lane: no option '$1'; there are --versions and --only, of the lane frameworks" ;;
+      --device | --peer)
+        if (($# < 2)); then die "lane: $1 needs a name"; fi
+        if [[ $1 == --device ]]; then RDMA_DEVICE=$2; else RDMA_PEER=$2; fi
+        shift
+        ;;
+      -*)
+        die "lane: no option '$1'; there are --versions and --only, of the lane frameworks, and" \
+          "--device and --peer, of the lane rdma"
+        ;;
       *) REST+=("$1") ;;
     esac
     shift
@@ -113,7 +122,7 @@ test_framework() {
   ensure_framework "$place" "$list" "$name, $versions versions" "$log" || return
   mapfile -t tests < <(tests_of "$name")
   run_pytest "tests of $name, $versions versions" "$log" "$place/bin/python" \
-    -n "$(jobs_count)" --dist worksteal "${tests[@]}"
+    -n "$(tests_at_a_time 3)" --dist worksteal "${tests[@]}"
 }
 
 lane_frameworks() {

@@ -6,31 +6,43 @@
 # The sanitizer lanes take longer than the rest together on two cores; `./dev test --all` has them.
 readonly LANES_DEFAULT="lint gcc python engines sim spec frameworks"
 readonly LANES_MORE="torch-old torch-new integrations matrix collectives asan tsan clang tidy fuzz \
-bench wheel docs seeing"
+bench wheel docs seeing rdma"
 
 # What has threads, or runs parts that have: ctest names, an extended regular expression.
 readonly THREADED='(base|machine|transport|runtime|session|tests|cluster|capi|local)'
 
 readonly SEEING_TESTS=tests/python/seeing
+readonly RDMA_TESTS=tests/python/soft_roce
 # Those that the Python of .venv can run; some need what the lane engines has.
 readonly OWN_TESTS=("--ignore=$FRAMEWORK_TESTS" "--ignore=$INTEGRATION_TESTS"
-  "--ignore=$SEEING_TESTS" tests/python)
+  "--ignore=$SEEING_TESTS" "--ignore=$RDMA_TESTS" tests/python)
 
 # As without sanitizers, who asks for more memory than there is gets an error, and the process does
 # not end.
 readonly SANITIZER_OPTIONS=allocator_may_return_null=1
 
 LANE_LOGS=()
+# The parts that a lane of this run skips. Each ./dev has a file of its own, because another one may
+# run in this checkout.
+readonly PARTS="$LOGS/parts-$$.log"
+
+# tests_at_a_time PER_CORE: so many for each core, but no more than there are GiB of memory.
+tests_at_a_time() {
+  local wanted=$(($1 * $(jobs_count))) room
+  room=$(awk '/^MemAvailable:/ { print int($2 / 1048576) }' /proc/meminfo)
+  if ((room < wanted)); then wanted=$room; fi
+  echo $((wanted > 1 ? wanted : 1))
+}
 
 # run_ctest FLAVOUR TEXT [CTEST ARGUMENT...]: more at a time than there are cores, as the longest
-# tests, those of whole jobs, wait three quarters of their time. With a sanitizer they wait less.
+# tests, those of whole jobs, wait five sixths of their time. With a sanitizer they wait less.
 run_ctest() {
-  local flavour=$1 text=$2 per_core=3
+  local flavour=$1 text=$2 per_core=6
   if [[ $flavour == ?san ]]; then per_core=2; fi
   shift 2
   LANE_LOGS+=("$LOGS/ctest-$flavour.log")
   step "$text" "ctest-$flavour" ctest --test-dir "$(flavour_dir "$flavour")" \
-    -j "$((per_core * $(jobs_count)))" -V --no-tests=error "$@"
+    -j "$(tests_at_a_time "$per_core")" -V --no-tests=error "$@"
 }
 
 # run_pytest TEXT LOG PYTHON [ARGUMENT...]: the report in XML has the whole name of each skipped
@@ -47,7 +59,7 @@ run_pytest() {
 # skip_part NAME REASON: a part of a lane that cannot run here.
 skip_part() {
   echo "$1: skipped, $2"
-  echo "skipped part: $1: $2" >>"$LOGS/parts.log"
+  echo "skipped part: $1: $2" >>"$PARTS"
 }
 
 lane_lint() {
@@ -59,17 +71,19 @@ lane_gcc() {
   build gcc "building with gcc" all && run_ctest gcc "unit tests"
 }
 
-# More at a time than there are cores: the jobs of the tests wait about half of their time.
+# More at a time than there are cores: the jobs of the tests wait more than half of their time.
 lane_python() {
   ensure_wheel || return
-  run_pytest "Python tests" pytest "$VENV/bin/python" -n "$(($(jobs_count) * 2))" \
+  run_pytest "Python tests" pytest "$VENV/bin/python" -n "$(tests_at_a_time 5)" \
     --dist worksteal -m "not engine" "${OWN_TESTS[@]}"
 }
 
-# The jobs of the lane python with 1 to 4 workers and 1 to 3 servers each.
+# The tests of the lane python that have more cases than a daily run takes: jobs with 1 to 4 workers
+# and 1 to 3 servers each, and more of everything.
 lane_matrix() {
-  local files=(tests/python/whole_jobs/test_{jobs,local_jobs,machines,seeing,shared_links}.py
-    tests/python/adapters/test_torch_{dist,life}.py)
+  local files
+  mapfile -t files < <(grep -rlE --include='test_*.py' --exclude-dir=frameworks \
+    '\bFULL\b|@shapes' tests/python)
   ensure_wheel || return
   TEST_FULL=1 run_pytest "Python jobs of every shape" matrix "$VENV/bin/python" \
     -n "$(jobs_count)" "${files[@]}"
@@ -172,6 +186,26 @@ lane_gpu() {
   return "$status"
 }
 
+install_nccl() {
+  rm -rf "$BUILD/nccl" && "$VENV/bin/python" -m pip install --disable-pip-version-check --quiet \
+    --no-deps --target "$BUILD/nccl" -r tools/requirements-nccl.txt
+}
+
+# The real NCCL on a machine without a GPU. Not in --all: the package has 300 MB.
+lane_nccl() {
+  local packages="$BUILD/nccl/nvidia"
+  make_venv || return
+  once "$BUILD/stamp-nccl" "$(hash_of <tools/requirements-nccl.txt)" "NCCL and its headers" \
+    nccl-package install_nccl || return
+  configure_flavour gcc || return
+  cmake "-DBYTEPS_NCCL_HEADERS=$packages/nccl/include;$packages/cu13/include" \
+    "$(flavour_dir gcc)" >"$LOGS/nccl-headers.log" || return
+  build gcc "comparing the declarations with NCCL's header" real_nccl || return
+  step "asking the real NCCL" nccl \
+    "$(flavour_dir gcc)/tests/nccl_standin/real_nccl" "$packages/nccl/lib/libnccl.so.2" || return
+  cat "$LOGS/nccl.log"
+}
+
 lane_docs() { make_site; }
 
 lane_wheel() {
@@ -190,13 +224,14 @@ lane_mutants() {
 # run_lane NAME: runs it and appends one row to RESULTS.
 run_lane() {
   local name=$1 started=$SECONDS status=0 counts passed failed skipped
-  LANE_LOGS=("$LOGS/parts.log")
-  : >"$LOGS/parts.log"
+  LANE_LOGS=("$PARTS")
+  : >"$PARTS"
   STEP_TOTAL=0
   echo "-- $name"
   "lane_${name//-/_}" || status=$?
   counts=$("${DEV_PYTHON:-python3}" tools/count_tests.py --lane "$name" --status "$status" \
     "${LANE_LOGS[@]}")
+  rm -f "$PARTS"
   read -r passed failed skipped <<<"$counts"
   PASSED=$((PASSED + passed))
   FAILED=$((FAILED + failed))

@@ -4,7 +4,7 @@ import check_wheel
 
 METADATA = (
     "Metadata-Version: 2.2\nName: byteps-cpp\nVersion: 1.2.3\n"
-    "Requires-Dist: typer>=0.12\nRequires-Dist: {}\n"
+    "Requires-Dist: cloudpickle>=2.2\nRequires-Dist: {}\n"
 )
 LIBRARIES = ["byteps/libbyteps.so", "byteps_cpp.libs/libhwy-0123.so.1"]
 NEEDS = {
@@ -39,7 +39,7 @@ def test_a_framework_may_only_be_an_extra() -> None:
 
 
 def test_another_version_is_found() -> None:
-    (problem,) = check_wheel.check_metadata(METADATA.format("typer"), "1.2.4")
+    (problem,) = check_wheel.check_metadata(METADATA.format("cloudpickle"), "1.2.4")
     assert "its version is 1.2.3, and that of CMakeLists.txt is 1.2.4" in problem
 
 

@@ -122,7 +122,8 @@ def test_an_unpacked_program_is_started_with_what_was_unpacked(tmp_path: Path) -
     program.write_text('#!/bin/sh\necho "$LD_LIBRARY_PATH|$OPAL_PREFIX|$PMIX_INSTALL_PREFIX|$1"\n')
     program.chmod(0o755)
     shell(
-        f"BUILD={tmp_path}; source {ROOT}/tools/dev/engines.sh; cd {root}; wrap_all",
+        f"BUILD={tmp_path}; source {ROOT}/tools/dev/unpack.sh;"
+        f" source {ROOT}/tools/dev/engines.sh; cd {root}; wrap_all",
         tmp_path,
         VENV=str(tmp_path / "venv"),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from byteps.common.devices import find_devices
+from byteps.common.devices import find_devices, find_nccl
 
 __all__ = [
     "ccl_built",
@@ -69,13 +69,16 @@ def gloo_built() -> bool:
 
 
 def nccl_built() -> int:
-    """Return 0, the version of NCCL that there is: none.
+    """Return the version of NCCL that the library finds, such as 22809 for 2.28.9, or 0 if there is
+    none that is new enough. `bps doctor` says which file it is, or why there is none.
+
+    No operation of this version goes through NCCL.
 
     Example::
 
-        assert not bps.nccl_built()
+        has_nccl = bps.nccl_built() >= 21900
     """
-    return 0
+    return find_nccl().version
 
 
 def ddl_built() -> bool:
@@ -100,7 +103,8 @@ def ccl_built() -> bool:
 
 def cuda_built() -> bool:
     """Return whether tensors in the memory of a GPU can be exchanged where they are: there is a
-    CUDA driver that is new enough, and it shows a GPU. `bps doctor` says why not.
+    CUDA driver that is new enough, and it shows a GPU. `bps doctor` says why not. Adapters of torch
+    and JAX, and byteps.numpy, do so; those of TensorFlow and MXNet copy to the host in any case.
 
     The first call starts the driver, and may wait for it.
 

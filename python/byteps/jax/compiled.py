@@ -21,6 +21,7 @@ from byteps.common.types import Operation, moved_as, moved_detail
 from byteps.jax.concurrent import concurrent
 from byteps.jax.kept_memory import keep_memory
 from byteps.jax.primitive import exchange
+from byteps.jax.tree import exchange_tree, is_for_gpu
 from byteps.jax.xla import next_number
 
 _GATE = jax.ShapeDtypeStruct((), jnp.uint32)
@@ -45,14 +46,21 @@ def exchange_all(
         gate = exchange(jnp.zeros((), jnp.uint8), gate, agree)
     if _is_uneven(call, arrays):
         gate = concurrent(gate)
-    started = [
-        _start(array, gate, call, what.part(path, priority=priority))
+    prepared = [
+        _prepared(array, call, what.part(path, priority=priority))
         for array, path, priority in zip(arrays, paths, priorities, strict=True)
     ]
-    results = [one.result for one in started]
-    if len(started) > 1:
-        results = keep_memory([one.sent for one in started], results)
-    return [one.finish(result) for one, result in zip(started, results, strict=True)]
+    results = _exchanged(prepared, gate)
+    return [one.finish(result) for one, result in zip(prepared, results, strict=True)]
+
+
+def _exchanged(prepared: Sequence[_Prepared], gate: Any) -> list[Any]:
+    """Return the results of all exchanges, which are on their way together."""
+    sent = [one.sent for one in prepared]
+    if len(prepared) > 1 and is_for_gpu():
+        return exchange_tree(sent, gate, [one.what for one in prepared])
+    results = [exchange(one.sent, gate, one.what) for one in prepared]
+    return keep_memory(sent, results) if len(prepared) > 1 else results
 
 
 def _is_uneven(call: Call, arrays: Sequence[Any]) -> bool:
@@ -70,15 +78,15 @@ def _ticket(process_set: ProcessSet) -> Any:
     return io_callback(take, _GATE, ordered=True)
 
 
-class _Started(NamedTuple):
-    """An exchange in a program."""
+class _Prepared(NamedTuple):
+    """An exchange in a program: what is sent, and how."""
 
     sent: Any
-    result: Any
+    what: Exchange
     finish: Callable[[Any], Any]  # makes what users get out of the result
 
 
-def _start(x: Any, gate: Any, call: Call, what: Exchange) -> _Started:
+def _prepared(x: Any, call: Call, what: Exchange) -> _Prepared:
     if call.splits is not None:
         raise InvalidArgumentError(
             "alltoall with splits cannot be inside jit, because the other ranks decide how many "
@@ -89,10 +97,10 @@ def _start(x: Any, gate: Any, call: Call, what: Exchange) -> _Started:
         detail = f"{what.detail}; {moved_detail(x.dtype.name)}".removeprefix("; ")
         sent = jax.lax.bitcast_convert_type(x, moved.name.lower())
         back = functools.partial(jax.lax.bitcast_convert_type, new_dtype=x.dtype)
-        return _Started(sent, exchange(sent, gate, replace(what, detail=detail)), back)
+        return _Prepared(sent, replace(what, detail=detail), back)
     x = _scaled(x, call.prescale)
     if not _is_cut(call, x):
-        return _Started(x, exchange(x, gate, what), lambda got: _scaled(got, call.postscale))
+        return _Prepared(x, what, lambda got: _scaled(got, call.postscale))
     # Servers round down: the average of -x, negated, is the average rounded up.
     wide = x.astype(jnp.int32) if x.dtype.itemsize < 4 else x
     both = jnp.stack([wide, -wide])
@@ -102,7 +110,7 @@ def _start(x: Any, gate: Any, call: Call, what: Exchange) -> _Started:
         average = jnp.where(got[0] < 0, -got[1], got[0]).astype(x.dtype)
         return _scaled(average, call.postscale)
 
-    return _Started(both, exchange(both, gate, replace(what, detail=detail)), cut)
+    return _Prepared(both, replace(what, detail=detail), cut)
 
 
 def _scaled(x: Any, factor: float) -> Any:

@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from byteps.common.devices import warn_of_host_copies
+from byteps.common.cuda_memory import NO_STREAM
+from byteps.common.devices import DevicePlace, warn_of_host_copies
 from byteps.common.errors import BytepsError, InvalidArgumentError
 from byteps.common.operations.barriers import meet
 from byteps.common.operations.call import Call
@@ -18,7 +19,15 @@ from byteps.common.programs.program_exchange import Exchange
 from byteps.common.session import default
 from byteps.common.session.pending import Handle
 from byteps.common.types import Operation
-from byteps.numpy.arrays import start_alltoall, start_exchange, start_gather, start_scatter
+from byteps.numpy.device_arrays import is_reached
+from byteps.numpy.device_views import DeviceView
+from byteps.numpy.exchange import (
+    Given,
+    start_alltoall,
+    start_exchange,
+    start_gather,
+    start_scatter,
+)
 from byteps.numpy.memory import Array
 
 
@@ -62,42 +71,78 @@ def run(x: Any, gate: Any, *, what: Exchange) -> Any:
 
 
 def _start(call: Call, array: jax.Array) -> Handle[Any]:
-    values = host_array(array)
+    values = _given(array)
     start = _STARTS.get(call.operation)
     if start is not None:
         return start(call, values)
     return start_exchange(call, values)
 
 
-def _start_alltoall(call: Call, array: Array) -> Handle[Any]:
+def _start_alltoall(call: Call, array: Given) -> Handle[Any]:
     # Without splits all numbers of rows are known: the result is the rows alone, as inside jit.
     return start_gather(call, array) if call.splits is None else start_alltoall(call, array)
 
 
-_STARTS: dict[Operation, Callable[[Call, Array], Handle[Any]]] = {
+_STARTS: dict[Operation, Callable[[Call, Given], Handle[Any]]] = {
     Operation.ALLGATHER: start_gather,
     Operation.ALLTOALL: _start_alltoall,
     Operation.REDUCESCATTER: start_scatter,
 }
 
 
-def host_array(array: jax.Array) -> Array:
-    """Return the values; on the CPU this is the array's own memory."""
+def _given(array: jax.Array) -> Given:
+    """Return an array's memory where it is, if the session reaches it, or its values."""
+    _check_one_place(array)
+    part = array.addressable_data(0)
+    if not is_on_gpu(part):
+        return host_array(array)
+    return view_of(part) if is_reached("gpu") else np.asarray(part)
+
+
+def is_on_gpu(array: jax.Array) -> bool:
+    """Return whether an array of one device is in the memory of a GPU."""
+    return array.device.platform == "gpu"
+
+
+def view_of(array: jax.Array) -> DeviceView:
+    """Return an array's memory on a GPU, when its values are there. JAX gives nobody a stream."""
+    array.block_until_ready()
+    address = array.unsafe_buffer_pointer() if array.size else 0
+    place = DevicePlace(array.device.local_hardware_id or 0, NO_STREAM)
+
+    def make(shape: Sequence[int], dtype: np.dtype[Any]) -> DeviceView:
+        # Nobody else has it, so that it may be overwritten. An array that nobody has put on a
+        # device stays free to go to any.
+        with jax.default_device(array.device):
+            where = array.device if array.committed else None
+            return view_of(jnp.empty(tuple(shape), dtype, device=where))
+
+    return DeviceView(address, array.shape, array.dtype, place, array, False, make, array)
+
+
+def _check_one_place(array: jax.Array) -> None:
     if not array.is_fully_replicated:
         raise InvalidArgumentError(
             f"this array lies in parts on {len(array.sharding.device_set)} devices. Sum over the "
             "devices first (jax.lax.psum in shard_map), so that each has the whole result; or "
             "exchange array.addressable_data(i) for each."
         )
+
+
+def host_array(array: jax.Array) -> Array:
+    """Return the values; on the CPU this is the array's own memory."""
+    _check_one_place(array)
     values = array.addressable_data(0)
     platform = values.device.platform
     if platform != "cpu":
-        warn_of_host_copies(platform, "byteps.jax has no way into the memory of a device")
+        warn_of_host_copies(platform, "this call reads its values there")
     return np.asarray(values)
 
 
 def _results(result: Any, like: jax.Array) -> Any:
     """Return what an operation has brought as arrays of JAX, where the array `like` is."""
+    if isinstance(result, jax.Array):  # in the memory of the GPU already
+        return result
     if isinstance(result, tuple):
         return tuple(_results(part, like) for part in result)
     # An array that nobody has put on a device stays free to go to any.

@@ -54,4 +54,5 @@ keep_memory_p.def_impl(lambda *both: _results(both))
 keep_memory_p.def_abstract_eval(lambda *both: _results(both))
 ad.primitive_jvps[keep_memory_p] = _jvp
 batching.primitive_batchers[keep_memory_p] = _batch
+mlir.register_lowering(keep_memory_p, lambda _, *both: _results(both))
 mlir.register_lowering(keep_memory_p, _lower, platform="cpu")

@@ -16,6 +16,7 @@ from byteps.common.operations.call import LINEAR
 from byteps.common.operations.splits import rows_of
 from byteps.common.programs.program_exchange import Exchange
 from byteps.common.programs.xla import TARGET
+from byteps.common.programs.xla_device import text_of
 from byteps.common.session import default
 from byteps.common.types import Operation
 from byteps.jax import eager, xla
@@ -34,11 +35,16 @@ def exchange(x: Any, gate: Any, what: Exchange) -> Any:
 
     A BARRIER returns the gate when all ranks have come to it.
     """
+    return exchange_p.bind(x, gate, what=with_rows(x, what))
+
+
+def with_rows(x: Any, what: Exchange) -> Exchange:
+    """Return an exchange that knows how many rows come from each rank."""
     if what.operation is Operation.ALLGATHER and not what.rows:
-        what = replace(what, rows=(x.shape[0],) * _size(what))
+        return replace(what, rows=(x.shape[0],) * _size(what))
     if what.operation is Operation.ALLTOALL:
-        what = replace(what, rows=(x.shape[0] // _size(what),) * _size(what))
-    return exchange_p.bind(x, gate, what=what)
+        return replace(what, rows=(x.shape[0] // _size(what),) * _size(what))
+    return what
 
 
 def _size(what: Exchange) -> int:
@@ -64,7 +70,8 @@ def _effect() -> Any:
 _EFFECTS = {_effect()}
 
 
-def _abstract(x: Any, gate: Any, *, what: Exchange) -> tuple[Any, Any]:
+def abstract(x: Any, gate: Any, *, what: Exchange) -> tuple[Any, Any]:
+    """Return the type of an exchange's result, and its effects."""
     if what.operation is Operation.BARRIER:
         return gate, _EFFECTS
     if what.operation in _WITH_ROWS:
@@ -77,13 +84,14 @@ def _abstract(x: Any, gate: Any, *, what: Exchange) -> tuple[Any, Any]:
     return x, _EFFECTS
 
 
-exchange_p.def_effectful_abstract_eval(_abstract)
+exchange_p.def_effectful_abstract_eval(abstract)
 exchange_p.def_impl(eager.run)
 
 # Derivatives: those of torch and TensorFlow in Horovod, see docs/jax.md.
 
 
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, what: Exchange) -> tuple[Any, Any]:
+def jvp(primals: Sequence[Any], tangents: Sequence[Any], *, what: Exchange) -> tuple[Any, Any]:
+    """Return the result of an exchange, and how it changes with its input."""
     x, gate = primals
     change = tangents[0]
     result = exchange_p.bind(x, gate, what=what)
@@ -98,13 +106,13 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, what: Exchange) -> 
     return result, exchange_p.bind(change, gate, what=what.part(_TANGENT))
 
 
-ad.primitive_jvps[exchange_p] = _jvp
+ad.primitive_jvps[exchange_p] = jvp
 
 
 def _transpose(cotangent: Any, x: Any, gate: Any, *, what: Exchange) -> tuple[Any, None]:
     if type(cotangent) is ad.Zero:
         # Other ranks may have one: they wait for this rank.
-        shape = _abstract(x.aval, _GATE, what=what)[0]
+        shape = abstract(x.aval, _GATE, what=what)[0]
         cotangent = jnp.zeros(shape.shape, shape.dtype)
     suffix = what.suffix.removesuffix(_TANGENT) + _BACKWARD
     back = replace(what, suffix=suffix, rows=())
@@ -150,7 +158,8 @@ ad.primitive_transposes[exchange_p] = _transpose
 # Batches: one exchange for all of them.
 
 
-def _batch(arguments: Sequence[Any], axes: Sequence[Any], *, what: Exchange) -> tuple[Any, Any]:
+def batch(arguments: Sequence[Any], axes: Sequence[Any], *, what: Exchange) -> tuple[Any, Any]:
+    """Return the results of a batch, and which dimension counts them."""
     x, gate = arguments
     axis, gate_axis = axes
     if gate_axis is not None:
@@ -161,19 +170,28 @@ def _batch(arguments: Sequence[Any], axes: Sequence[Any], *, what: Exchange) -> 
     return exchange_p.bind(x, gate, what=what), axis
 
 
-batching.primitive_batchers[exchange_p] = _batch
+batching.primitive_batchers[exchange_p] = batch
 
-# In programs: a custom call on the processor.
+# In programs: a custom call.
+
+
+def _lower_on_gpu(ctx: Any, x: Any, gate: Any, *, what: Exchange) -> Any:
+    check_one_device(ctx)
+    xla.register()
+    aliases = {1: 0} if what.operation is Operation.BARRIER else {}
+    rule = jax.ffi.ffi_lowering(TARGET, operand_output_aliases=aliases, has_side_effect=True)
+    return rule(ctx, x, gate, call=text_of([what]))
 
 
 def _lower(ctx: Any, x: Any, gate: Any, *, what: Exchange) -> Any:
-    _check_one_device(ctx)
+    check_one_device(ctx)
     xla.register()
     rule = jax.ffi.ffi_lowering(TARGET, has_side_effect=True)
     return rule(ctx, x, gate, call=what.text())
 
 
-def _check_one_device(ctx: Any) -> None:
+def check_one_device(ctx: Any) -> None:
+    """Raise if a program is for several devices."""
     # shard_map has a mesh, jit a number of devices, pmap before jax 0.8 replicas.
     axes = ctx.module_context.axis_context
     counts = (
@@ -192,10 +210,11 @@ def _check_one_device(ctx: Any) -> None:
 
 def _refuse(ctx: Any, x: Any, gate: Any, *, what: Exchange) -> Any:
     raise InvalidArgumentError(
-        "an exchange inside jit works on the CPU only. Make this call outside jit: it copies the "
-        "arrays through host memory."
+        "an exchange inside jit works on the CPU and on GPUs of NVIDIA only. Make this call "
+        "outside jit: it copies the arrays through host memory."
     )
 
 
 mlir.register_lowering(exchange_p, _refuse)
 mlir.register_lowering(exchange_p, _lower, platform="cpu")
+mlir.register_lowering(exchange_p, _lower_on_gpu, platform="cuda")

@@ -28,3 +28,4 @@ def register() -> None:
 
     jax.ffi.register_ffi_target(TARGET, _core.xla_handler, platform="cpu")
     jax.ffi.register_ffi_target(KEEP_TARGET, _core.xla_keep, platform="cpu")
+    jax.ffi.register_ffi_target(TARGET, _core.xla_device_handler, platform="CUDA")

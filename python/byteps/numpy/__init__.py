@@ -1,4 +1,4 @@
-"""BytePS for numpy, and for every array in host memory that speaks DLPack.
+"""BytePS for numpy, and for every array that speaks DLPack, in host memory or on a GPU.
 
 Example::
 

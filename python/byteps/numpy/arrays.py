@@ -65,16 +65,22 @@ def as_array(value: Any, operation: Operation = Operation.SUM) -> Array:
 
 
 def _check_type(array: Array, operation: Operation) -> None:
-    if moved_as(array.dtype.name, operation) is None:
-        data_type(array)
+    check_type(array.dtype, operation)
 
 
-def _as_sent(call: Call, array: Array) -> tuple[Call, DataType]:
-    """Return the type as which an array travels, and the call that tells other ranks of it."""
-    moved = moved_as(array.dtype.name, call.operation)
+def check_type(dtype: np.dtype[Any], operation: Operation) -> None:
+    """Raise if the operation cannot take elements of a type."""
+    if moved_as(dtype.name, operation) is None:
+        data_type_of(dtype)
+
+
+def as_sent(call: Call, dtype: np.dtype[Any]) -> tuple[Call, DataType]:
+    """Return the call that tells other ranks of an array's type, and the type as which it
+    travels."""
+    moved = moved_as(dtype.name, call.operation)
     if moved is None:
-        return call, data_type(array)
-    detail = f"{call.detail}; {moved_detail(array.dtype.name)}".removeprefix("; ")
+        return call, data_type_of(dtype)
+    detail = f"{call.detail}; {moved_detail(dtype.name)}".removeprefix("; ")
     return replace(call, detail=detail), moved
 
 
@@ -158,9 +164,10 @@ def scaled(array: Array, factor: float) -> Array:
     return np.asarray(array.astype(wide, copy=False) * wide.type(factor)).astype(kind, copy=False)
 
 
-def _check_scalable(array: Array, call: Call) -> None:
+def check_scalable(dtype: np.dtype[Any], call: Call) -> None:
+    """Raise if the call has factors and the type no multiples."""
     factors = (call.prescale, call.postscale)
-    if array.dtype == np.bool_ and factors != (1.0, 1.0):
+    if dtype == np.bool_ and factors != (1.0, 1.0):
         raise InvalidArgumentError(
             f"an array of bool cannot be scaled: prescale_factor is {factors[0]}, postscale_factor "
             f"is {factors[1]}."
@@ -179,8 +186,8 @@ def _cut_average(call: Call, total: Array, members: Sequence[int]) -> Array:
 
 def start_exchange(call: Call, array: Array, output: Array | None = None) -> Handle[Array]:
     """Start an operation whose result has the array's shape; without `output`, a new array."""
-    call, dtype = _as_sent(call, array)
-    _check_scalable(array, call)
+    call, dtype = as_sent(call, array.dtype)
+    check_scalable(array.dtype, call)
     if is_cut(call, dtype):
         return _start_cut(call, dtype, array, output)
     source = scaled(_memory(array), call.prescale)
@@ -220,7 +227,7 @@ def start_group_exchange(
     """Start to combine several arrays, all or none; without `outputs`, into new ones."""
     for array in arrays:
         data_type(array)
-        _check_scalable(array, call)
+        check_scalable(array.dtype, call)
     results = [new_array(a.shape, _own_type(a)) for a in arrays] if outputs is None else outputs
     call = replace(call, detail=_describe(arrays))
     # Without arrays, too: the others may have some, and must be told.
@@ -300,19 +307,20 @@ def start_alltoall(call: Call, array: Array) -> Handle[tuple[Array, Array]]:
 def _start_rows(
     call: Call, array: Array, then: Callable[[Array, list[int]], object]
 ) -> Handle[Any]:
-    call, dtype = _as_sent(call, array)
+    call, dtype = as_sent(call, array.dtype)
     source = _memory(array)
 
     def finish(flight: Flight) -> object:
-        return then(_received(flight, source), flight.rows_of_ranks())
+        return then(received(flight, source.shape, source.dtype), flight.rows_of_ranks())
 
     place = _address(source)
     return start(call, _DEVICE, dtype, source.shape, place, finish=finish, keep_alive=source)
 
 
-def _received(flight: Flight, like: Array) -> Array:
+def received(flight: Flight, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+    """Return the rows that a complete operation has brought: as many as came, else as `shape`."""
     size_bytes, count = flight.rows()
-    rows = new_array((count, *like.shape[1:]), like.dtype)
+    rows = new_array((count, *shape[1:]), dtype)
     flight.copy_rows(_address(rows), size_bytes)
     return rows
 
@@ -352,7 +360,7 @@ def start_scatter(call: Call, array: Array) -> Handle[Array]:
     """Start to combine an array of which each rank gets some rows."""
     dtype = data_type(array)
     check_has_rows(array.shape)
-    _check_scalable(array, call)
+    check_scalable(array.dtype, call)
     source = scaled(_memory(array), call.prescale)
     rows = rows_of(call.process_set.rank(), call.process_set.size(), len(array))
     target = new_array((rows, *array.shape[1:]), source.dtype)
@@ -369,7 +377,7 @@ def start_group_scatter(call: Call, arrays: Sequence[Array]) -> Handle[list[Arra
     for array in arrays:
         data_type(array)
         check_has_rows(array.shape)
-        _check_scalable(array, call)
+        check_scalable(array.dtype, call)
     call = replace(call, detail=_describe(arrays))
     places = list(places_by_kind(_own_type(array) for array in arrays).values()) or [[]]
     packs = [_ScatterPack([_memory(arrays[i]) for i in group], call) for group in places]

@@ -1,9 +1,9 @@
 """Operations on arrays, each in a synchronous and an asynchronous form.
 
-They take arrays of numpy, everything in host memory that speaks DLPack, and what `numpy.asarray`
-takes; results are arrays of numpy. Forms that end in `_` or `inplace` overwrite what they are
-given. Names are the same on all ranks. A handle is a positive int; give each one to `synchronize`
-once; the array must not change until then.
+They take arrays of numpy, everything that speaks DLPack, and what `numpy.asarray` takes. Results
+are arrays of numpy; of arrays on a GPU they are on that GPU. Forms that end in `_` or `inplace`
+overwrite what they are given. Names are the same on all ranks. A handle is a positive int; give
+each one to `synchronize` once; the array must not change until then.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from byteps.common.operations.calls import push_pull_call, reduce_call
 from byteps.common.operations.reduction import ReduceOp, choose_op
 from byteps.common.session.pending import Handle
 from byteps.common.session.process_sets import ProcessSet, global_process_set
-from byteps.numpy.arrays import as_array, start_exchange, start_group_exchange, writable
+from byteps.numpy.exchange import as_given, start_exchange, start_group_exchange, writable
 from byteps.numpy.handles import synchronize
 from byteps.numpy.memory import Array
 
@@ -23,7 +23,7 @@ def push_pull_async(
 
         mean = bps.synchronize(bps.push_pull_async(array, name="loss"))
     """
-    return start_exchange(push_pull_call(average, name, priority), as_array(tensor))
+    return start_exchange(push_pull_call(average, name, priority), as_given(tensor))
 
 
 def push_pull_async_inplace(
@@ -36,7 +36,7 @@ def push_pull_async_inplace(
         bps.synchronize(bps.push_pull_async_inplace(gradient, name="gradient"))
     """
     array = writable(tensor)
-    return start_exchange(push_pull_call(average, name, priority), array, array)
+    return start_exchange(push_pull_call(average, name, priority), array, in_place=True)
 
 
 def push_pull(
@@ -80,7 +80,7 @@ def allreduce_async(
         mean = bps.synchronize(bps.allreduce_async(array, name="loss"))
     """
     call = reduce_call(choose_op(average, op), name, prescale_factor, postscale_factor, process_set)
-    return start_exchange(call, as_array(tensor))
+    return start_exchange(call, as_given(tensor))
 
 
 def allreduce_async_(
@@ -100,7 +100,7 @@ def allreduce_async_(
     """
     array = writable(tensor)
     call = reduce_call(choose_op(average, op), name, prescale_factor, postscale_factor, process_set)
-    return start_exchange(call, array, array)
+    return start_exchange(call, array, in_place=True)
 
 
 def allreduce(
@@ -162,7 +162,7 @@ def grouped_allreduce_async(
         loss, accuracy = bps.synchronize(bps.grouped_allreduce_async([loss, accuracy], name="m"))
     """
     call = reduce_call(choose_op(average, op), name, prescale_factor, postscale_factor, process_set)
-    return start_group_exchange(call, [as_array(tensor) for tensor in tensors])
+    return start_group_exchange(call, [as_given(tensor) for tensor in tensors])
 
 
 def grouped_allreduce_async_(
@@ -182,7 +182,7 @@ def grouped_allreduce_async_(
     """
     arrays = [writable(tensor) for tensor in tensors]
     call = reduce_call(choose_op(average, op), name, prescale_factor, postscale_factor, process_set)
-    return start_group_exchange(call, arrays, arrays)
+    return start_group_exchange(call, arrays, in_place=True)
 
 
 def grouped_allreduce(

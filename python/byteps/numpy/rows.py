@@ -12,8 +12,8 @@ from byteps.common.operations.splits import check_has_rows, checked_splits
 from byteps.common.session.pending import Handle
 from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
-from byteps.numpy.arrays import (
-    as_array,
+from byteps.numpy.exchange import (
+    as_given,
     start_alltoall,
     start_exchange,
     start_gather,
@@ -35,7 +35,7 @@ def allgather_async(
 
         rows = bps.synchronize(bps.allgather_async(array, name="rows"))
     """
-    return start_gather(gather_call(name, process_set), as_array(tensor, Operation.ALLGATHER))
+    return start_gather(gather_call(name, process_set), as_given(tensor, Operation.ALLGATHER))
 
 
 def allgather(
@@ -63,7 +63,7 @@ def grouped_allgather_async(
     """
     return start_group_gather(
         gather_call(name, process_set),
-        [as_array(tensor, Operation.ALLGATHER) for tensor in tensors],
+        [as_given(tensor, Operation.ALLGATHER) for tensor in tensors],
     )
 
 
@@ -91,7 +91,7 @@ def broadcast_async(
 
         weights = bps.synchronize(bps.broadcast_async(weights, root_rank=0, name="weights"))
     """
-    array = as_array(tensor, Operation.BROADCAST)
+    array = as_given(tensor, Operation.BROADCAST)
     return start_exchange(broadcast_call(root_rank, name, process_set), array)
 
 
@@ -108,7 +108,7 @@ def broadcast_async_(
         bps.synchronize(bps.broadcast_async_(weights, root_rank=0, name="weights"))
     """
     array = writable(tensor, Operation.BROADCAST)
-    return start_exchange(broadcast_call(root_rank, name, process_set), array, array)
+    return start_exchange(broadcast_call(root_rank, name, process_set), array, in_place=True)
 
 
 def broadcast(
@@ -157,10 +157,10 @@ def alltoall_async(
 
         rows, counts = bps.synchronize(bps.alltoall_async(array, splits=[1, 3], name="rows"))
     """
-    array = as_array(tensor, Operation.ALLTOALL)
+    array = as_given(tensor, Operation.ALLTOALL)
     check_has_rows(array.shape)
     call = Call(Operation.ALLTOALL, name, process_set=process_set)
-    call.splits = checked_splits(splits, process_set.size(), len(array))
+    call.splits = checked_splits(splits, process_set.size(), array.shape[0])
     return start_alltoall(call, array)
 
 
@@ -199,7 +199,7 @@ def reducescatter_async(
         mine = bps.synchronize(bps.reducescatter_async(array, name="rows", op=bps.Sum))
     """
     call = scatter_call(op, name, process_set, prescale_factor, postscale_factor)
-    return start_scatter(call, as_array(tensor))
+    return start_scatter(call, as_given(tensor))
 
 
 def reducescatter(
@@ -238,7 +238,7 @@ def grouped_reducescatter_async(
         parts = bps.synchronize(bps.grouped_reducescatter_async(arrays, name="parts"))
     """
     call = scatter_call(op, name, process_set, prescale_factor, postscale_factor)
-    return start_group_scatter(call, [as_array(tensor) for tensor in tensors])
+    return start_group_scatter(call, [as_given(tensor) for tensor in tensors])
 
 
 def grouped_reducescatter(

@@ -12,7 +12,8 @@ from byteps.common.operations.replicas import compare, digest
 from byteps.common.session import default
 from byteps.common.session.process_sets import ProcessSet, global_process_set
 from byteps.common.types import Operation
-from byteps.numpy.arrays import as_array, start_exchange, writable
+from byteps.numpy.device_arrays import on_host
+from byteps.numpy.exchange import as_given, start_exchange, writable
 from byteps.numpy.memory import Array
 
 
@@ -39,7 +40,7 @@ def broadcast_parameters(
     name = f"broadcast_parameters {prefix}"
     meet(Call(Operation.BARRIER, name, process_set=process_set, detail=detail))
     handles = [
-        start_exchange(broadcast_call(root, prefix + name, process_set), array, array)
+        start_exchange(broadcast_call(root, prefix + name, process_set), array, in_place=True)
         for name, array in named
     ]
     default.pending().synchronize_all(handles)
@@ -59,10 +60,9 @@ def check_replicas(
 
         bps.check_replicas({"weights": weights, "bias": bias})
     """
-    digests = [
-        _digest(str(key), as_array(value, Operation.BROADCAST)) for key, value in params.items()
-    ]
-    compare(digests, name, process_set)
+    given = [as_given(value, Operation.BROADCAST) for value in params.values()]
+    pairs = zip(params, on_host(given), strict=True)
+    compare([_digest(str(key), array) for key, array in pairs], name, process_set)
 
 
 def _digest(key: str, array: Array) -> tuple[str, tuple[int, ...], bytes]:

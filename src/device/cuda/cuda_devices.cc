@@ -1,6 +1,7 @@
 #include "src/device/cuda/cuda_devices.h"
 
 #include <cstdio>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -83,6 +84,38 @@ class Events {
   std::vector<Event> free_ BYTEPS_GUARDED_BY(mutex_);
 };
 
+// Memory of this process that is pinned, by address. All devices reach it, so it is registered with
+// the driver once, however many devices pin it.
+class Registered {
+ public:
+  explicit Registered(const Driver& driver) : driver_(driver) {}
+  // REQUIRES: some device's context is current; so for Remove.
+  Status Add(std::byte* memory, size_t bytes, const std::string& what) {
+    MutexLock lock(mutex_);
+    auto found = pinned_.find(memory);
+    if (found == pinned_.end()) {
+      Status status = driver_.Check(
+          driver_.call().cuMemHostRegister_v2(memory, bytes, kHostRegisterPortable), what);
+      if (!status.ok()) return {StatusCode::kExhausted, status.message()};
+      found = pinned_.emplace(memory, 0).first;
+    }
+    ++found->second;
+    return Status::Ok();
+  }
+  void Remove(std::byte* memory) {
+    MutexLock lock(mutex_);
+    auto found = pinned_.find(memory);
+    if (--found->second > 0) return;
+    driver_.call().cuMemHostUnregister(memory);
+    pinned_.erase(found);
+  }
+
+ private:
+  const Driver& driver_;
+  Mutex mutex_;  // held during calls of the driver: only threads that may wait for it come here
+  std::map<std::byte*, int> pinned_ BYTEPS_GUARDED_BY(mutex_);  // how often
+};
+
 class CudaMark final : public Mark {
  public:
   // `what` is for errors.
@@ -144,6 +177,7 @@ class CudaCopyStream final : public CopyStream {
   }
   // If this fails, the context is broken, and its copies have ended with it.
   void Drain() override { driver_.call().cuStreamSynchronize(stream_); }
+  void* handle() override { return stream_; }
 
  private:
   const Driver& driver_;
@@ -155,8 +189,10 @@ class CudaCopyStream final : public CopyStream {
 class CudaDevice final : public Device {
  public:
   // REQUIRES: the caller has retained the context, which this object releases.
-  CudaDevice(const Driver& driver, int number, Ordinal ordinal, Context context, DeviceFacts facts)
+  CudaDevice(const Driver& driver, Registered& registered, int number, Ordinal ordinal,
+             Context context, DeviceFacts facts)
       : driver_(driver),
+        registered_(registered),
         number_(number),
         ordinal_(ordinal),
         context_(context),
@@ -249,9 +285,19 @@ class CudaDevice final : public Device {
     WithContext current(driver_, context_);
     driver_.call().cuMemFreeHost(memory);
   }
+  Status Pin(std::byte* memory, size_t bytes) override {
+    WithContext current(driver_, context_);
+    if (!current.status().ok()) return current.status();
+    return registered_.Add(memory, bytes, "pinned memory" + where_);
+  }
+  void Unpin(std::byte* memory) override {
+    WithContext current(driver_, context_);
+    registered_.Remove(memory);
+  }
 
  private:
   const Driver& driver_;
+  Registered& registered_;
   const int number_;
   const Ordinal ordinal_;
   const Context context_;
@@ -308,8 +354,8 @@ class CudaDevices final : public Devices {
     Status retained = driver_.Check(driver_.call().cuDevicePrimaryCtxRetain(&context, ordinal),
                                     "the context of " + NameOf(number));
     if (!retained.ok()) return retained;
-    device =
-        std::make_unique<CudaDevice>(driver_, number, ordinal, context, std::move(facts).value());
+    device = std::make_unique<CudaDevice>(driver_, registered_, number, ordinal, context,
+                                          std::move(facts).value());
     return device.get();
   }
 
@@ -327,6 +373,7 @@ class CudaDevices final : public Devices {
 
   const Driver driver_;
   const int count_;
+  Registered registered_{driver_};
   Mutex mutex_;
   std::vector<std::unique_ptr<CudaDevice>> devices_ BYTEPS_GUARDED_BY(mutex_);
 };

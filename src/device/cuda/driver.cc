@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include "src/device/library.h"
+
 namespace byteps::device::cuda {
 namespace {
 
@@ -12,19 +14,6 @@ std::string VersionText(int version) {
 }
 
 Status Unavailable(const std::string& text) { return {StatusCode::kUnavailable, text}; }
-
-// Returns the open library. Nobody closes it, because the driver's own threads may run in it.
-Result<void*> Open(const std::string& path) {
-  if (path.empty()) {
-    if (void* loaded = dlopen(kLibrary, RTLD_NOW | RTLD_NOLOAD); loaded != nullptr) return loaded;
-  }
-  const char* name = path.empty() ? kLibrary : path.c_str();
-  if (void* loaded = dlopen(name, RTLD_NOW | RTLD_LOCAL); loaded != nullptr) return loaded;
-  const char* why = dlerror();
-  return Unavailable("the library of the CUDA driver cannot be loaded (" +
-                     std::string(why == nullptr ? name : why) +
-                     "); install NVIDIA's driver, or keep tensors in host memory");
-}
 
 template <typename Function>
 void Find(void* library, const char* name, int since, Function& function, Status& missing) {
@@ -47,7 +36,8 @@ Status TooOld(const std::string& missing, const std::string& path, const Functio
 }  // namespace
 
 Result<Driver> Driver::Load(const std::string& path) {
-  Result<void*> library = Open(path);
+  Result<void*> library = OpenLibrary(path, kLibrary, "the library of the CUDA driver",
+                                      "; install NVIDIA's driver, or keep tensors in host memory");
   if (!library.ok()) return library.status();
   Driver driver;
   Functions& found = driver.functions_;

@@ -32,6 +32,7 @@ inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventBlockingSync = 1;
 inline constexpr unsigned kEventDisableTiming = 2;
 inline constexpr unsigned kHostAllocPortable = 1;
+inline constexpr unsigned kHostRegisterPortable = 1;
 inline constexpr int kCaptureModeRelaxed = 2;
 inline constexpr int kCaptureStatusNone = 0;
 inline constexpr int kPointerAttributeMemoryType = 2;
@@ -58,6 +59,8 @@ inline constexpr size_t kUuidBytes = 16;
   FUNCTION(cuPointerGetAttribute, 4000, void* value, int attribute, Address address)   \
   FUNCTION(cuMemHostAlloc, 2020, void** memory, size_t bytes, unsigned flags)          \
   FUNCTION(cuMemFreeHost, 2000, void* memory)                                          \
+  FUNCTION(cuMemHostRegister_v2, 6050, void* memory, size_t bytes, unsigned flags)     \
+  FUNCTION(cuMemHostUnregister, 4000, void* memory)                                    \
   FUNCTION(cuMemcpyAsync, 4000, Address to, Address from, size_t bytes, Stream stream) \
   FUNCTION(cuStreamCreateWithPriority, 5050, Stream* stream, unsigned flags, int rank) \
   FUNCTION(cuStreamDestroy_v2, 4000, Stream stream)                                    \

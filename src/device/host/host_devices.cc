@@ -2,11 +2,14 @@
 
 #include <condition_variable>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <utility>
 
 namespace byteps::device::host {
 namespace {
+
+constexpr size_t kAlignment = 64;
 
 // A mark and the stream that reaches it share a point; the last of the two destroys it.
 struct Point {
@@ -42,15 +45,22 @@ class HostCopyStream final : public CopyStream {
     device_.CountCopy();
     return status;
   }
-  Status Close(int) override { return device_.StatusOf(HostDevice::Step::kClose); }
-  Status Wait(int) override {
+  Status Close(int batch) override {
+    Status closed = device_.StatusOf(HostDevice::Step::kClose);
+    if (closed.ok()) work_.Close(batch);
+    return closed;
+  }
+  Status Wait(int batch) override {
     device_.copies_wait().Drain();
+    work_.Wait(batch);
     return device_.StatusOf(HostDevice::Step::kWait);
   }
-  void Drain() override {}
+  void Drain() override { work_.Drain(); }
+  void* handle() override { return &work_; }
 
  private:
   HostDevice& device_;
+  HostWork work_;
 };
 
 }  // namespace
@@ -96,6 +106,11 @@ void HostStream::Drain() {
   });
   MutexLock lock(point.mutex);
   while (!point.reached) lock.Wait(point.changed);
+}
+
+size_t HostStream::waiting() {
+  MutexLock lock(mutex_);
+  return work_.size();
 }
 
 HostDevice::HostDevice(int number)
@@ -160,10 +175,12 @@ Result<std::unique_ptr<CopyStream>> HostDevice::NewCopyStream() {
 Result<std::byte*> HostDevice::TakePinned(size_t bytes) {
   pinned_waits_.Drain();
   if (refuses_pinned_) return Status(StatusCode::kExhausted, "the test wants no pinned memory");
-  std::vector<std::byte> block(bytes);
-  std::byte* const memory = block.data();
+  size_t room = bytes + kAlignment;
+  auto all = std::make_unique_for_overwrite<std::byte[]>(room);
+  void* place = all.get();
+  auto* const memory = static_cast<std::byte*>(std::align(kAlignment, bytes, place, room));
   MutexLock lock(mutex_);
-  pinned_.emplace(memory, std::move(block));
+  pinned_.emplace(memory, Pinned{std::move(all), bytes});
   pinned_bytes_ += bytes;
   return memory;
 }
@@ -171,8 +188,24 @@ Result<std::byte*> HostDevice::TakePinned(size_t bytes) {
 void HostDevice::GivePinned(std::byte* memory) {
   MutexLock lock(mutex_);
   auto found = pinned_.find(memory);
-  pinned_bytes_ -= found->second.size();
+  pinned_bytes_ -= found->second.bytes;
   pinned_.erase(found);
+}
+
+Status HostDevice::Pin(std::byte* memory, size_t bytes) {
+  pinned_waits_.Drain();
+  if (refuses_pinned_) return {StatusCode::kExhausted, "the test wants no pinned memory"};
+  MutexLock lock(mutex_);
+  registered_.emplace(memory, bytes);
+  pinned_bytes_ += bytes;
+  return Status::Ok();
+}
+
+void HostDevice::Unpin(std::byte* memory) {
+  MutexLock lock(mutex_);
+  auto found = registered_.find(memory);
+  pinned_bytes_ -= found->second;
+  registered_.erase(found);
 }
 
 HostDevices::HostDevices(int count) {

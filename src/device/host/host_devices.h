@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/base/thread_annotations.h"
@@ -27,6 +28,8 @@ class HostStream {
   void LetGo();
   // Blocks while the stream is held.
   void Drain();
+  // Returns how much work waits until the stream is let go; each Drain counts as work.
+  size_t waiting();
   // Begins or ends a capture, in which marks are refused.
   void Capture(bool on) { is_captured_ = on; }
   bool is_captured() const { return is_captured_; }
@@ -36,6 +39,28 @@ class HostStream {
   bool is_held_ BYTEPS_GUARDED_BY(mutex_) = false;
   std::deque<std::function<void()>> work_ BYTEPS_GUARDED_BY(mutex_);
   std::atomic<bool> is_captured_ = false;
+};
+
+// Has the work that other code gives to a copy stream, whose handle this is. Belongs to the thread
+// of the stream.
+class HostWork {
+ public:
+  // Adds work to the batch that is open: `wait` blocks until it has ended.
+  void Give(std::function<void()> wait) { open_.push_back(std::move(wait)); }
+  void Close(int batch) { closed_[batch].swap(open_); }
+  void Wait(int batch) { End(closed_[batch]); }
+  void Drain() {
+    for (std::vector<std::function<void()>>& batch : closed_) End(batch);
+    End(open_);
+  }
+
+ private:
+  static void End(std::vector<std::function<void()>>& batch) {
+    for (const std::function<void()>& wait : batch) wait();
+    batch.clear();
+  }
+  std::vector<std::function<void()>> open_;
+  std::vector<std::function<void()>> closed_[CopyStream::kBatches];
 };
 
 class HostDevice final : public Device {
@@ -68,6 +93,8 @@ class HostDevice final : public Device {
   Result<std::unique_ptr<CopyStream>> NewCopyStream() override;
   Result<std::byte*> TakePinned(size_t bytes) override;
   void GivePinned(std::byte* memory) override;
+  Status Pin(std::byte* memory, size_t bytes) override;
+  void Unpin(std::byte* memory) override;
 
   // For the stream: counts a copy, and says whether a step fails.
   void CountCopy() { ++copies_; }
@@ -75,6 +102,11 @@ class HostDevice final : public Device {
 
  private:
   using Blocks = std::map<const std::byte*, std::vector<std::byte>>;
+  // Nobody writes the bytes before their user: a slab is large.
+  struct Pinned {
+    std::unique_ptr<std::byte[]> all;
+    size_t bytes;
+  };
 
   const DeviceFacts facts_;
   std::atomic<bool> fails_[4] = {};
@@ -86,7 +118,8 @@ class HostDevice final : public Device {
   std::atomic<bool> refuses_pinned_ = false;
   Mutex mutex_;
   Blocks memory_ BYTEPS_GUARDED_BY(mutex_);
-  Blocks pinned_ BYTEPS_GUARDED_BY(mutex_);
+  std::map<const std::byte*, Pinned> pinned_ BYTEPS_GUARDED_BY(mutex_);  // by aligned address
+  std::multimap<const std::byte*, size_t> registered_ BYTEPS_GUARDED_BY(mutex_);  // by Pin
 };
 
 class HostDevices final : public Devices {

@@ -18,9 +18,20 @@ Status Withdrawn() {
 
 }  // namespace
 
+void BlockTransfers::SetGroups(std::vector<plan::DeviceGroup> groups) {
+  MutexLock lock(mutex_);
+  units_.emplace(std::move(groups), limits_);
+}
+
+void BlockTransfers::StopLaunches() {
+  MutexLock lock(mutex_);
+  launches_end_ = true;
+}
+
 void BlockTransfers::Open(const RoundKey& key, TransferRound round) {
   {
     MutexLock lock(mutex_);
+    if (round.by_group.has_value()) units_->Open(key, *round.by_group);
     rounds_[key] = std::move(round);
   }
   window_.Notify(Bit(window_.rank()));
@@ -28,7 +39,49 @@ void BlockTransfers::Open(const RoundKey& key, TransferRound round) {
 
 void BlockTransfers::Close(const RoundKey& key) {
   MutexLock lock(mutex_);
+  if (units_.has_value()) units_->Close(key);
   rounds_.erase(key);
+  broken_.erase(key);
+}
+
+std::vector<std::pair<RankSet, UnitLaunch>> BlockTransfers::TakeLaunches() {
+  std::vector<std::pair<RankSet, UnitLaunch>> all;
+  MutexLock lock(mutex_);
+  if (!units_.has_value() || launches_end_) return all;
+  for (UnitQueue::Said& said : units_->Take()) {
+    for (size_t group = 0; group < said.size(); ++group) {
+      RankSet ranks = 0;
+      for (const uint32_t rank : units_->groups()[group].ranks) ranks |= Bit(rank);
+      all.emplace_back(ranks, std::move(said[group]));
+    }
+  }
+  return all;
+}
+
+void BlockTransfers::OnReduced() {
+  MutexLock lock(mutex_);
+  units_->OnReduced();
+}
+
+bool BlockTransfers::IsHome(const local::BlockUse& use) {
+  MutexLock lock(mutex_);
+  const RoundKey key = KeyOfTransfer(use);
+  return units_->Has(key) && Has(units_->HomesOf(key, use.piece), window_.rank());
+}
+
+// A piece of a round that groups sum gets a block when its unit is reduced.
+bool BlockTransfers::MustWait(const Piece& piece) const {
+  const bool is_by_group = units_.has_value() && units_->Has(piece.key);
+  return is_by_group && piece.way == Way::kCollect &&
+         !units_->IsReduced(piece.key, piece.ticket.number);
+}
+
+void BlockTransfers::BreakOff(const RoundKey& key, const Status& why) {
+  {
+    MutexLock lock(mutex_);
+    if (rounds_.contains(key)) broken_.emplace(key, why);
+  }
+  window_.Notify(Bit(window_.rank()));
 }
 
 bool BlockTransfers::Begin(Piece piece) {
@@ -66,9 +119,15 @@ void BlockTransfers::CallOffAll(const void* owner) {
 local::BlockUse BlockTransfers::UseOf(const Piece& piece, const TransferRound& round) const {
   const bool collects = piece.way == Way::kCollect;
   const bool moves = !collects || MovesBytes(round.how);
+  const RankSet own = Bit(window_.rank());
+  RankSet ranks = round.ranks;
+  RankSet bring = round.bring;
+  if (round.by_group.has_value()) {
+    ranks = bring = units_->HomesOf(piece.key, piece.ticket.number);
+  }
   local::BlockUse use;
-  use.ranks = round.ranks | Bit(window_.rank());
-  use.bring = collects ? round.bring : Bit(window_.rank());
+  use.ranks = ranks | own;
+  use.bring = collects ? bring : own;
   use.bytes = piece.piece_bytes;
   use.type = moves ? DataType::kUint8 : round.type;
   use.how = moves ? Combine::kOverlay : round.how;
@@ -77,7 +136,8 @@ local::BlockUse BlockTransfers::UseOf(const Piece& piece, const TransferRound& r
   use.tensor = piece.key.tensor;
   use.piece = piece.ticket.number;
   use.round = piece.key.use;
-  use.generation = piece.key.first_piece | (collects ? 0 : kSpreads);
+  use.generation = piece.key.first_piece | (collects ? 0 : kSpreads) |
+                   (round.by_group.has_value() ? kByGroup : 0);
   return use;
 }
 
@@ -97,15 +157,36 @@ bool BlockTransfers::AdmitOne(const Piece& piece, const TransferRound& round,
   return true;
 }
 
+// Ends the pieces of rounds that are broken off: those that wait for a block, and those that have
+// one, as soon as the block belongs to its use.
+bool BlockTransfers::EndBroken() {
+  if (broken_.empty()) return false;
+  const size_t before = waiting_.size();
+  std::erase_if(waiting_, [&](const Piece& piece) {
+    auto broken = broken_.find(piece.key);
+    if (piece.way != Way::kCollect || broken == broken_.end()) return false;
+    ended_.push_back({piece.ticket, piece.resume, broken->second});
+    return true;
+  });
+  for (auto& [number, given] : given_) {
+    auto broken = broken_.find(given.piece.key);
+    const bool is_open = given.piece.way == Way::kCollect && given.why.ok();
+    if (broken == broken_.end() || !is_open || !window_.IsOurs(given.at)) continue;
+    if (window_.Withdraw(given.at)) given.why = broken->second;
+  }
+  return waiting_.size() != before;
+}
+
 bool BlockTransfers::Admit() {
   bool did = EndSpreads();
   {
     MutexLock lock(mutex_);
+    did = EndBroken() || did;
     std::vector<RankSet> stuck;
     // The round of the last piece without a block: the other pieces of that round wait behind it.
     std::optional<RoundKey> waits;
     for (auto next = waiting_.begin(); next != waiting_.end();) {
-      if (waits == next->key) {
+      if (waits == next->key || MustWait(*next)) {
         ++next;
         continue;
       }
@@ -133,7 +214,10 @@ bool BlockTransfers::EndSpreads() {
       auto one = next++;
       const Given& given = one->second;
       if (given.piece.way != Way::kSpread || !window_.IsOver(given.at)) continue;
-      if (!given.is_off) ended_.push_back({given.piece.ticket, given.piece.resume, {}});
+      if (!given.is_off) {
+        ended_.push_back({given.piece.ticket, given.piece.resume, {}});
+        if (units_.has_value()) units_->OnSpread(given.piece.key, given.piece.ticket.number);
+      }
       given_.erase(one);
       did = true;
     }
@@ -160,6 +244,7 @@ bool BlockTransfers::Fill(const local::AdmittedUse& at, ByteSpan part) {
 void BlockTransfers::Take(const local::AdmittedUse& at, bool is_sum, ConstByteSpan result) {
   Piece piece;
   TransferRound round;
+  Status why;
   {
     MutexLock lock(mutex_);
     auto found = given_.find(at.number);
@@ -169,6 +254,7 @@ void BlockTransfers::Take(const local::AdmittedUse& at, bool is_sum, ConstByteSp
       return;
     }
     piece = found->second.piece;
+    why = found->second.why;
     if (auto open = rounds_.find(piece.key); open != rounds_.end())
       round.parts = open->second.parts;
     copying_ = at.number;
@@ -181,7 +267,8 @@ void BlockTransfers::Take(const local::AdmittedUse& at, bool is_sum, ConstByteSp
     given_.erase(at.number);
   }
   // The lane does not hear of a piece that was called off meanwhile: it has abandoned the ticket.
-  ended_.push_back({piece.ticket, piece.resume, is_sum ? Status::Ok() : Withdrawn()});
+  if (!is_sum && why.ok()) why = Withdrawn();
+  ended_.push_back({piece.ticket, piece.resume, is_sum ? Status::Ok() : why});
 }
 
 void BlockTransfers::Resume() {

@@ -21,6 +21,7 @@ class BlockTransfersTest : public testing::Test {
   struct Told {
     uint64_t entry;
     StageVerdict how;
+    Status why;
   };
   static local::WindowShape Shape() {
     local::WindowShape shape;
@@ -35,9 +36,8 @@ class BlockTransfersTest : public testing::Test {
     piece.ticket = {kTransferRound.tensor, 0, 1, entry};
     piece.key = kTransferRound;
     piece.piece_bytes = 16;
-    piece.resume = [this](const protocol::PieceTicket& ticket, StageVerdict how, const Status&) {
-      told.push_back({ticket.entry, how});
-    };
+    piece.resume = [this](const protocol::PieceTicket& ticket, StageVerdict how,
+                          const Status& why) { told.push_back({ticket.entry, how, why}); };
     return piece;
   }
   BlockTransfers::Piece Collects(std::vector<std::byte>& to, uint64_t entry = 1) {
@@ -113,6 +113,56 @@ TEST_F(BlockTransfersTest, GapsOfRanksThatHaveJoinedAreMarked) {
   EXPECT_EQ(table, expected);
 }
 
+// Rank 1 is the home of the piece: it alone fills the block, and reads the answer.
+TEST_F(BlockTransfersTest, HomesBringWhatTheirGroupHasReduced) {
+  transfers.SetGroups({{{0, 1}, {0, 1}}});
+  TransferRound round = Round(0b11);
+  round.by_group = GroupRound{0, 0, DataType::kUint8, Combine::kSum, {{1, 16}}};
+  std::vector<std::byte> sum(16);
+  transfers.Open(kTransferRound, round);
+  EXPECT_TRUE(transfers.Begin(Collects(sum)));
+  EXPECT_FALSE(transfers.Admit()) << "the unit is not reduced";
+  const auto reduce = transfers.TakeLaunches();
+  ASSERT_EQ(reduce.size(), 1u);
+  EXPECT_EQ(reduce[0].first, 0b11u);
+  EXPECT_EQ(reduce[0].second.kind, device::Launch::Kind::kReduce);
+  transfers.OnReduced();
+  EXPECT_TRUE(transfers.Admit());
+  auto at = NextUse(1);
+  ASSERT_TRUE(at.has_value());
+  EXPECT_EQ(at->use.bring, 0b10u);
+  EXPECT_EQ(at->use.ranks, 0b11u) << "the carrier takes part in every use";
+  EXPECT_TRUE(IsByGroup(at->use));
+  EXPECT_EQ(KeyOfTransfer(at->use), kTransferRound);
+  EXPECT_FALSE(transfers.IsHome(at->use));
+  FillAll(*at);
+  transfers.Take(*at, true, window.of(0).ResultOf(*at));
+  EXPECT_EQ(sum, std::vector<std::byte>(16, std::byte{2}));
+  for (uint32_t rank : {0u, 1u}) window.of(rank).Release(*at);
+  EXPECT_TRUE(transfers.Begin(Spreads(sum)));
+  EXPECT_TRUE(transfers.Admit());
+  at = NextUse(1);
+  ASSERT_TRUE(at.has_value());
+  EXPECT_TRUE(IsByGroup(at->use));
+  ASSERT_TRUE(transfers.Fill(*at, window.of(0).Part(*at)));
+  window.of(0).Filled(*at);
+  EXPECT_TRUE(transfers.TakeLaunches().empty()) << "the answer is not at its home";
+  for (uint32_t rank : {0u, 1u}) window.of(rank).Release(*at);
+  EXPECT_TRUE(transfers.Admit());
+  const auto gather = transfers.TakeLaunches();
+  ASSERT_EQ(gather.size(), 1u);
+  EXPECT_EQ(gather[0].second.kind, device::Launch::Kind::kGather);
+}
+
+TEST_F(BlockTransfersTest, NoLaunchFollowsTheEndOfGroups) {
+  transfers.SetGroups({{{0, 1}, {0.5, 0.5}}});
+  TransferRound round = Round(0b11);
+  round.by_group = GroupRound{0, 0, DataType::kUint8, Combine::kSum, {{1, 16}}};
+  transfers.Open(kTransferRound, round);
+  transfers.StopLaunches();
+  EXPECT_TRUE(transfers.TakeLaunches().empty());
+}
+
 TEST_F(BlockTransfersTest, AnAnswerIsOverWhenAllHaveReadIt) {
   std::vector<std::byte> answer(16, std::byte{7});
   EXPECT_FALSE(transfers.Begin(Spreads(answer))) << "there is no round";
@@ -180,6 +230,38 @@ TEST_F(BlockTransfersTest, ARankThatWithdrawsFailsThePiece) {
   transfers.Resume();
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].how, StageVerdict::kFailed);
+}
+
+// A rank cannot fill its part, so nobody else decides the block.
+TEST_F(BlockTransfersTest, ARoundThatIsBrokenOffEndsWhatIsToBePushed) {
+  const Status why(StatusCode::kUnavailable, "a copy has failed");
+  std::vector<std::byte> sum(16);
+  std::vector<std::byte> answer(16, std::byte{7});
+  transfers.Open(kTransferRound, Round(0b11));
+  EXPECT_TRUE(transfers.Begin(Collects(sum, 1)));
+  EXPECT_TRUE(transfers.Begin(Spreads(answer, 2)));
+  EXPECT_TRUE(transfers.Admit());
+  auto collected = NextUse(0);
+  auto spread = NextUse(0);
+  ASSERT_TRUE(collected.has_value() && spread.has_value());
+  transfers.BreakOff(kTransferRound, why);
+  EXPECT_TRUE(transfers.Begin(Collects(sum, 3)));
+  transfers.Admit();
+  EXPECT_EQ(window.of(1).decision(*collected), local::Decision::kError);
+  EXPECT_EQ(window.of(1).decision(*spread), local::Decision::kOpen) << "an answer counts";
+  transfers.Take(*collected, false, {});
+  transfers.Resume();
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(told[0].entry, 3u) << "it gets no block";
+  for (const Told& one : told) {
+    EXPECT_EQ(one.how, StageVerdict::kFailed);
+    EXPECT_EQ(one.why, why);
+  }
+  transfers.Close(kTransferRound);
+  transfers.Open(kTransferRound, Round(0b11));
+  EXPECT_TRUE(transfers.Begin(Collects(sum, 4)));
+  EXPECT_TRUE(transfers.Admit());
+  EXPECT_TRUE(NextUse(0).has_value()) << "another round of this key gets blocks";
 }
 
 TEST_F(BlockTransfersTest, WhatHasNoBytesOnlyWaitsForTheRound) {

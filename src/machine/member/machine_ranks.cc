@@ -26,9 +26,7 @@ uint32_t MachineRanks::RankOf(uint32_t local_rank) const {
 }
 
 std::vector<uint32_t> MachineRanks::Places(uint32_t sum_group) const {
-  std::vector<uint32_t> places;
-  for (uint32_t rank : ranks_) places.push_back(PlaceOf(rank, sum_group));
-  return places;
+  return PlacesOf(ranks_, sum_group);
 }
 
 std::string MachineRanks::NameOf(uint32_t local_rank) const {

@@ -47,6 +47,16 @@ TEST(MachineRanksTest, WhoIsInALaterViewNoMoreKeepsItsRank) {
   EXPECT_EQ(ranks.RankOf(1), 2u);
 }
 
+// A new generation may deal the ranks anew.
+TEST(MachineRanksTest, ALaterViewMayGiveOtherRanks) {
+  MachineRanks ranks;
+  ranks.Take(DealtInTurn(), 0);
+  std::vector<wire::WorkerInfo> workers = DealtInTurn();
+  for (wire::WorkerInfo& worker : workers) worker.slot = 1 - worker.slot;
+  ranks.Take(workers, 0);
+  EXPECT_EQ(ranks.Places(1), (std::vector<uint32_t>{1, 3, 5}));
+}
+
 // Another process sends the view, so the view may be wrong.
 TEST(MachineRanksTest, WhatNoMachineCanHaveIsPassedOver) {
   std::vector<wire::WorkerInfo> workers = DealtInTurn();

@@ -21,6 +21,9 @@ ShardId ShardsEnd(const wire::View& view) {
   return static_cast<ShardId>(end);
 }
 
+// The owner divides, by the ranks of all machines.
+Combine InGroup(Combine how) { return how == Combine::kAverage ? Combine::kSum : how; }
+
 }  // namespace
 
 class MemberCarrier::RunSpans final : public protocol::SpanSource {
@@ -63,7 +66,21 @@ MemberCarrier::MemberCarrier(uint32_t ranks, uint32_t lanes, size_t piece_bytes_
       memory_(piece_bytes_max),
       lanes_(lanes, [this](uint32_t lane,
                            protocol::LaneMail mail) { events_.to_lane(lane, std::move(mail)); }),
-      exchanges_(lanes_, protocol::kFrontRules) {}
+      exchanges_(lanes_, protocol::kFrontRules),
+      choice_(ranks, ChoiceEvents()) {}
+
+SumsChoice::Events MemberCarrier::ChoiceEvents() {
+  SumsChoice::Events events;
+  events.plan = events_.plan;
+  events.say_so = [this](uint32_t rank, const SumsSo& word) { events_.say(rank, word); };
+  events.say_over = [this](uint32_t rank, const GroupOver& word) { events_.say(rank, word); };
+  events.tell = events_.tell;
+  events.decided = [this](const std::vector<plan::DeviceGroup>& groups) {
+    if (!groups.empty()) transfers_.SetGroups(groups);
+    LookAtAll();
+  };
+  return events;
+}
 
 MemberCarrier::~MemberCarrier() = default;
 
@@ -124,6 +141,7 @@ void MemberCarrier::On(uint32_t rank, const member::Begun& word) {
   }
   if (Status sound = Check(word, state); !sound.ok()) return events_.fail(sound);
   state.brings[rank] = {word.push_offset, word.push_bytes};
+  if (word.on_device) state.on_device |= Bit(rank);
   if (state.end.has_value()) {
     events_.say(rank, *state.end);
     return EraseIfOver(word.key);
@@ -176,7 +194,9 @@ void MemberCarrier::On(uint32_t rank, const Abort& word) {
                                ? ""
                                : "; the machine of rank " +
                                      std::to_string(machine_ranks_.RankOf(rank)) + LackOf(missing);
-  AskForError(word.key, *round, {word.why.code(), word.why.message() + whom});
+  const Status why(word.why.code(), word.why.message() + whom);
+  AskForError(word.key, *round, why);
+  if (round->is_decided && !round->extra.end.has_value()) transfers_.BreakOff(word.key, why);
 }
 
 // Breaks off the rounds of a rank that leaves, because its bytes are there for a moment only.
@@ -191,8 +211,31 @@ void MemberCarrier::On(uint32_t rank, const Leaves&) {
     transfers_.Close(key);
     AskForError(key, round, round.extra.broken);
   }
+  EndGroups(Status::Ok());
   events_.say(rank, MayLeave());
   LookAtAll();
+}
+
+// Lets no launch follow, and every rank let go of its group. Returns whether there were groups.
+bool MemberCarrier::EndGroups(const Status& why) {
+  transfers_.StopLaunches();
+  return choice_.End(why);
+}
+
+// The rounds that are under way in groups end in an error. Later ones go through the window.
+void MemberCarrier::On(uint32_t rank, const Broken& word) {
+  const Status why(word.why.code(),
+                   "the GPUs of the machine of rank " +
+                       std::to_string(machine_ranks_.RankOf(rank)) +
+                       " cannot sum among themselves any more: " + word.why.message());
+  if (!EndGroups(why)) return;
+  events_.tell(why.message() + "; later sums go through the window, and may have other bits", true);
+  for (const RoundKey& key : book_.Keys()) {
+    Round& round = *book_.Find(key);
+    if (!round.extra.by_group || round.extra.end.has_value()) continue;
+    AskForError(key, round, why);
+    transfers_.BreakOff(key, why);
+  }
 }
 
 void MemberCarrier::On(uint32_t rank, const member::SetAdded& word) {
@@ -290,8 +333,20 @@ void MemberCarrier::Look(const RoundKey& key) {
     return AskForError(key, round,
                        ErrorOfJoinedRoot(machine_ranks_.NamesOf(book_.joined() & round.ranks)));
   }
+  if (MayLaunch(round) && !choice_.is_decided()) return;
   OpenTransfers(key, round);
   Begin(key, round);
+}
+
+// Returns whether groups can sum the round: every rank of the machine takes part, with memory on
+// its device. An atomic round may be pushed again, and reduces write over the output.
+bool MemberCarrier::MayLaunch(const Round& round) const {
+  const MemberFacts& facts = round.extra.facts;
+  const RankSet all = FirstRanks(ranks_);
+  const bool has_bytes = !facts.pieces.empty() && facts.pieces[0].bytes != 0;
+  return round.extra.on_device == all && round.begun == all && round.ranks == all &&
+         book_.left() == 0 && !facts.atomic && has_bytes &&
+         device::CanReduce(facts.type, InGroup(facts.how));
 }
 
 std::optional<uint32_t> MemberCarrier::GoneOf(uint32_t process_set) const {
@@ -316,6 +371,16 @@ void MemberCarrier::OpenTransfers(const RoundKey& key, Round& round) {
   const bool one_piece = round.extra.spans->end() == key.first_piece + 1;
   for (const auto& [rank, part] : round.extra.brings) {
     if (has_gaps && one_piece) open.parts.push_back(part);
+  }
+  round.extra.by_group = choice_.has_groups() && MayLaunch(round);
+  if (round.extra.by_group) {
+    const MemberFacts& facts = round.extra.facts;
+    GroupRound& units = open.by_group.emplace();
+    units.priority = facts.priority;
+    units.order = facts.order;
+    units.type = facts.type;
+    units.how = InGroup(facts.how);
+    for (const MemberFacts::Run& run : facts.pieces) units.pieces.push_back({run.count, run.bytes});
   }
   transfers_.Open(key, std::move(open));
 }
@@ -412,6 +477,7 @@ void MemberCarrier::EraseIfOver(const RoundKey& key) {
 void MemberCarrier::Close(const Status& why) {
   if (std::exchange(closed_, true)) return;
   const bool has_left = why.ok() || why.code() == StatusCode::kShutdown;
+  EndGroups(has_left ? Status::Ok() : why);
   SayTo(FirstRanks(ranks_),
         has_left ? MemberWords::ToRank(CarrierLeaves()) : MemberWords::ToRank(JobOver{why}));
 }

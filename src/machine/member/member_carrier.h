@@ -21,6 +21,7 @@
 #include "src/machine/member/machine_ranks.h"
 #include "src/machine/member/member_words.h"
 #include "src/machine/room/round_book.h"
+#include "src/machine/room/sums_choice.h"
 #include "src/protocol/worker/exchange/exchanges.h"
 #include "src/protocol/worker/exchange/lane_mailing.h"
 #include "src/protocol/worker/exchange/mail.h"
@@ -37,6 +38,11 @@ class MemberCarrier {
     std::function<void(protocol::FrontMail)> to_front;
     // A rank has said what cannot be true in this job, so nobody can go on with that rank.
     std::function<void(const Status&)> fail;
+    // Begins to plan how the ranks' devices sum; OnPlan or OnGroupLimit follows. Null: no rank says
+    // HasDevice.
+    std::function<void(const std::vector<HasDevice>&)> plan = nullptr;
+    // A line for people about groups of devices.
+    std::function<void(const std::string& line, bool is_warning)> tell = nullptr;
   };
   // `ranks`: the number of ranks of the machine. `piece_bytes_max`: the limit for a piece.
   // `transfers` outlives this object.
@@ -49,6 +55,9 @@ class MemberCarrier {
   void OnWord(uint32_t rank, const MemberWords::ToCarrier& word);
   // Takes mail of a lane.
   void OnMail(protocol::FrontMail mail);
+  // Takes the plan for groups of devices, or the news that they were not ready after this time.
+  void OnPlan(const PlannedSums& plan) { choice_.OnPlan(plan); }
+  void OnGroupLimit(const std::string& limit) { choice_.OnLimit(limit); }
   // Tells the ranks that nobody carries any more, because the carrier's process has left
   // (kShutdown), or its job is over.
   void Close(const Status& why);
@@ -62,6 +71,8 @@ class MemberCarrier {
     std::unique_ptr<RunSpans> spans;
     // The part of the first piece that each rank brings.
     std::map<uint32_t, std::pair<uint32_t, uint32_t>> brings;
+    RankSet on_device = 0;  // ranks that can launch
+    bool by_group = false;
     uint64_t serial = 0;  // of the exchange; 0: there is none
     Status broken;        // an error: the round must not end well for the ranks
     std::optional<member::Ended> end;
@@ -79,11 +90,17 @@ class MemberCarrier {
   void On(uint32_t rank, const member::Retired& word);
   void On(uint32_t rank, const member::Forgotten& word);
   void On(uint32_t rank, const member::AsksSettled& word);
+  void On(uint32_t rank, const HasDevice& word) { choice_.OnDevice(rank, word); }
+  void On(uint32_t rank, const Met& word) { choice_.OnMet(rank, word); }
+  void On(uint32_t rank, const Broken& word);
 
   Status Check(const member::Begun& word, const State& state) const;
   void Look(const RoundKey& key);
   void LookAtAll();
   void Begin(const RoundKey& key, Round& round);
+  SumsChoice::Events ChoiceEvents();
+  bool MayLaunch(const Round& round) const;
+  bool EndGroups(const Status& why);
   void OpenTransfers(const RoundKey& key, Round& round);
   void AskForError(const RoundKey& key, Round& round, const Status& why);
   void OnEnd(const std::optional<protocol::Exchanges::End>& end);
@@ -121,6 +138,7 @@ class MemberCarrier {
   std::vector<uint32_t> gone_;  // ranks of the job that have left
   uint64_t join_number_ = 0;
   std::map<uint32_t, uint64_t> asks_;  // questions of ranks
+  SumsChoice choice_;
 };
 
 }  // namespace byteps::machine

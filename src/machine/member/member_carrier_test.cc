@@ -99,6 +99,8 @@ class MemberCarrierTest : public testing::Test {
   std::vector<protocol::LaneMail> mails;
   std::vector<std::pair<uint32_t, MemberWords::ToRank>> told;
   std::vector<Status> failures;
+  int plans = 0;
+  std::vector<std::string> lines;
   MemberCarrier carrier{
       kMemberRanks,
       1,
@@ -106,8 +108,111 @@ class MemberCarrierTest : public testing::Test {
       transfers,
       {[this](uint32_t, protocol::LaneMail mail) { mails.push_back(std::move(mail)); },
        [this](uint32_t rank, const MemberWords::ToRank& word) { told.emplace_back(rank, word); },
-       [](protocol::FrontMail) {}, [this](const Status& why) { failures.push_back(why); }}};
+       [](protocol::FrontMail) {}, [this](const Status& why) { failures.push_back(why); },
+       [this](const std::vector<HasDevice>&) { ++plans; },
+       [this](const std::string& line, bool) { lines.push_back(line); }}};
 };
+
+// Both ranks have their tensors on devices.
+class MemberGroupsTest : public MemberCarrierTest {
+ protected:
+  MemberGroupsTest() {
+    carrier.OnView(View());
+    for (uint32_t rank : {0u, 1u}) {
+      carrier.OnWord(rank, HasDevice{"gpu"});
+      carrier.OnWord(rank, OnDevice());
+    }
+  }
+  static member::Begun OnDevice(uint64_t use = 1) {
+    member::Begun begun = BegunWord();
+    begun.key.use = use;
+    begun.on_device = true;
+    return begun;
+  }
+  void Begin(const member::Begun& word) {
+    for (uint32_t rank : {0u, 1u}) carrier.OnWord(rank, word);
+  }
+  void Meet() {
+    carrier.OnPlan({{{{0, 1}, {0.5, 0.5}}}, {{}}, "NCCL 2.28.3", "by groups"});
+    for (uint32_t rank : {0u, 1u}) carrier.OnWord(rank, Met{});
+  }
+};
+
+TEST_F(MemberGroupsTest, ARoundOnDevicesWaitsForTheChoice) {
+  EXPECT_EQ(plans, 1);
+  EXPECT_EQ(Exchange(), nullptr);
+  Meet();
+  ASSERT_NE(Exchange(), nullptr);
+  EXPECT_EQ(transfers.TakeLaunches().size(), 1u);
+}
+
+TEST_F(MemberGroupsTest, ARoundWithHostMemoryDoesNotWait) {
+  member::Begun word = OnDevice(2);
+  carrier.OnWord(0, word);
+  word.on_device = false;
+  carrier.OnWord(1, word);
+  ASSERT_NE(Exchange(), nullptr);
+  EXPECT_EQ(Exchange()->use, 2u);
+  EXPECT_TRUE(transfers.TakeLaunches().empty());
+}
+
+TEST_F(MemberGroupsTest, WhatGroupsCannotSumGoesThroughTheWindow) {
+  Meet();
+  EXPECT_EQ(transfers.TakeLaunches().size(), 1u);
+  member::Begun word = OnDevice(2);
+  word.facts.atomic = true;
+  Begin(word);
+  word = OnDevice(3);
+  word.facts.type = DataType::kInt16;
+  Begin(word);
+  word = OnDevice(4);
+  word.facts.how = Combine::kOverlay;
+  Begin(word);
+  EXPECT_EQ(Exchange()->use, 4u);
+  EXPECT_TRUE(transfers.TakeLaunches().empty());
+  word = OnDevice(5);
+  word.facts.how = Combine::kAverage;
+  Begin(word);
+  const auto launches = transfers.TakeLaunches();
+  ASSERT_EQ(launches.size(), 1u);
+  EXPECT_EQ(launches[0].second.how, Combine::kSum) << "the owner divides";
+}
+
+// Later rounds go through the window.
+TEST_F(MemberGroupsTest, AGroupThatBreaksEndsTheRoundsUnderWay) {
+  Meet();
+  EXPECT_EQ(transfers.TakeLaunches().size(), 1u);
+  carrier.OnWord(1, Broken{{StatusCode::kUnavailable, "NCCL says so"}});
+  EXPECT_EQ(CountAborts(), 1u);
+  for (uint32_t rank : {0u, 1u}) {
+    ASSERT_EQ(ToldTo<GroupOver>(rank).size(), 1u);
+    const Status why = ToldTo<GroupOver>(rank)[0].why;
+    EXPECT_NE(why.message().find("rank 3"), std::string::npos) << why.message();
+    EXPECT_NE(why.message().find("NCCL says so"), std::string::npos);
+  }
+  EXPECT_EQ(lines.size(), 2u);
+  carrier.OnWord(0, Broken{{StatusCode::kUnavailable, "and again"}});
+  EXPECT_EQ(CountAborts(), 1u);
+  Begin(OnDevice(2));
+  EXPECT_EQ(Exchange()->use, 2u);
+  EXPECT_TRUE(transfers.TakeLaunches().empty());
+}
+
+TEST_F(MemberGroupsTest, GroupsEndInOrderWhenARankLeaves) {
+  Meet();
+  carrier.OnWord(1, Leaves());
+  for (uint32_t rank : {0u, 1u}) {
+    ASSERT_EQ(ToldTo<GroupOver>(rank).size(), 1u);
+    EXPECT_TRUE(ToldTo<GroupOver>(rank)[0].why.ok());
+  }
+  EXPECT_TRUE(transfers.TakeLaunches().empty());
+}
+
+TEST_F(MemberGroupsTest, AtTheLimitTheRoundGoesThroughTheWindow) {
+  carrier.OnGroupLimit("60 s");
+  EXPECT_NE(Exchange(), nullptr);
+  EXPECT_TRUE(transfers.TakeLaunches().empty());
+}
 
 TEST_F(MemberCarrierTest, ARoundBeginsWithTheLastOfItsRanks) {
   carrier.OnWord(0, BegunWord());
@@ -123,6 +228,50 @@ TEST_F(MemberCarrierTest, ARoundBeginsWithTheLastOfItsRanks) {
     EXPECT_TRUE(ToldTo<member::Ended>(rank)[0].status.ok());
     EXPECT_EQ(ToldTo<member::Ended>(rank)[0].receipt, std::vector<uint32_t>{2});
   }
+}
+
+// Each of these runs of places gives a tree of another shape.
+TEST(MemberCarrierOrderTest, EachGenerationHasItsOwnPlacesAndNodes) {
+  local::WindowShape shape = MemberShape();
+  shape.ranks = 4;
+  WindowForTest window{shape};
+  BlockTransfers transfers{window.of(0)};
+  MemberCarrier carrier{
+      4,
+      1,
+      shape.block_bytes,
+      transfers,
+      {[](uint32_t, protocol::LaneMail) {}, [](uint32_t, const MemberWords::ToRank&) {},
+       [](protocol::FrontMail) {}, [](const Status&) {}}};
+  const auto begin = [&](uint32_t generation, uint32_t first_rank, uint32_t sum_group,
+                         bool same_bits) {
+    auto view = std::make_shared<wire::View>();
+    view->epoch = view->generation = view->began = generation;
+    view->sum_group = sum_group;
+    view->same_bits = same_bits;
+    for (uint32_t local_rank = 0; local_rank < 4; ++local_rank) {
+      wire::WorkerInfo worker;
+      worker.rank = first_rank + local_rank;
+      worker.local_rank = local_rank;
+      view->workers.push_back(worker);
+    }
+    view->servers.emplace_back().shard_weights = {1};
+    carrier.OnView({view, 0});
+  };
+  // Another rank of the machine reads the places.
+  const auto expect = [&](std::vector<uint32_t> places, kernels::Nodes nodes) {
+    kernels::SumTree tree;
+    window.of(3).PlanSum(0b1111, tree);
+    const kernels::SumTree expected(places);
+    EXPECT_TRUE(std::ranges::equal(tree.steps(), expected.steps()));
+    EXPECT_EQ(tree.nodes(), nodes);
+  };
+  begin(1, 4, 1, false);
+  expect({4, 5, 6, 7}, kernels::Nodes::kFloat32);
+  begin(2, 1, 1, true);
+  expect({1, 2, 3, 4}, kernels::Nodes::kOwn);
+  begin(3, 0, 3, false);
+  expect({0, 1, 2, 4}, kernels::Nodes::kFloat32);
 }
 
 TEST_F(MemberCarrierTest, ARankWithoutInputAsksForItsError) {

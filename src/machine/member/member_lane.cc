@@ -31,17 +31,29 @@ bool IsAlike(const MemberFacts::Run& one, MemberFacts::Run other) {
   return one == other;
 }
 
+// The groups have ended behind the reduce of a unit, and the servers have answered all the same.
+Status NotGathered() {
+  return {StatusCode::kUnavailable,
+          "the GPUs of this machine have ended their group before this rank had the whole sum"};
+}
+
 }  // namespace
 
-MemberLane::MemberLane(local::Window& window, BlockTransfers* transfers, Events events)
+MemberLane::MemberLane(local::Window& window, BlockTransfers* transfers, Events events,
+                       Mover* mover, Launcher* launcher)
     : window_(window),
       rank_(window.rank()),
       transfers_(transfers),
       events_(std::move(events)),
-      work_(window, {[this](const local::AdmittedUse& at) { return Find(at); },
-                     [this](BlockWork::Taken& taken) { Fill(taken); },
-                     [this](const BlockWork::Taken& taken, bool is_sum) { Take(taken, is_sum); }}) {
-}
+      work_(window,
+            {[this](const local::AdmittedUse& at) { return Find(at); },
+             [this](BlockWork::Taken& taken) { Fill(taken); },
+             [this](BlockWork::Taken& taken, bool is_sum) { Take(taken, is_sum); },
+             [this](const BlockWork::Taken& taken, const Status& why) { OnFillFailed(taken, why); },
+             [this](BlockWork::Taken& taken, const Status& how) { OnTaken(taken, how); },
+             [this](const BlockWork::Taken& taken) { return InputOf(taken); }},
+            mover),
+      launcher_(launcher) {}
 
 void MemberLane::OnMail(const protocol::LaneMail& mail) {
   std::visit([this](const auto& one) { On(one); }, mail);
@@ -137,7 +149,7 @@ MemberFacts MemberLane::FactsOf(const protocol::Exchange& exchange) {
 void MemberLane::On(const protocol::to_lane::Begin& mail) {
   const protocol::Exchange& exchange = *mail.exchange;
   RoundKey key = KeyOf(exchange);
-  open_.Begin(exchange);
+  Round& round = open_.Begin(exchange);
   member::Begun begun{key, FactsOf(exchange)};
   if (exchange.count > 0) {
     protocol::Spans first = exchange.spans->SpansOf(exchange.first_piece);
@@ -146,12 +158,35 @@ void MemberLane::On(const protocol::to_lane::Begin& mail) {
   }
   begun.operations = OperationsOf(exchange);
   if (exchange.no_input != nullptr) begun.no_input = *exchange.no_input;
+  if (launcher_ != nullptr && exchange.memory == Memory::kDevice) {
+    std::optional<HasDevice> first;
+    looks_at_group_ = true;
+    begun.on_device = launcher_->Takes(exchange.device, first);
+    round.extra.on_device = begun.on_device;
+    if (first.has_value()) events_.say(*first);
+  }
   events_.say(begun);
 }
 
 void MemberLane::On(const protocol::to_lane::Withdraw& mail) {
-  if (auto key = open_.KeyOf(mail.exchange->serial); key.has_value()) open_.End(*key);
+  const auto key = open_.KeyOf(mail.exchange->serial);
+  if (key.has_value() && is_leaving_ && open_.Find(*key)->extra.on_device) {
+    return withdrawn_.push_back(mail.exchange);
+  }
+  if (key.has_value()) open_.End(*key);
   events_.tell_front(ReleasedOf(*mail.exchange));
+}
+
+void MemberLane::OnLeaves() {
+  ignores_answers_ = true;
+  is_leaving_ = true;
+}
+
+void MemberLane::OnMayLeave() {
+  is_leaving_ = false;
+  for (const protocol::Exchange* exchange : std::exchange(withdrawn_, {})) {
+    On(protocol::to_lane::Withdraw{exchange});
+  }
 }
 
 void MemberLane::On(const protocol::to_lane::Abort& mail) {
@@ -174,16 +209,27 @@ void MemberLane::On(const protocol::to_lane::Settle& mail) {
 
 // Ends the exchange. All blocks of the round that named this rank are over.
 void MemberLane::OnEnded(const member::Ended& ended, Time now) {
-  const Round* round = open_.Find(ended.key);
+  Round* round = open_.Find(ended.key);
   if (round == nullptr || ignores_answers_) return;
-  protocol::to_front::PartDone part = PartOf(*round->exchange, ended.status, now);
-  if (ended.status.ok()) {
+  round->extra.end = ended;
+  if (round->extra.launches == 0) Finish(ended.key, *round, now);
+}
+
+void MemberLane::Finish(const RoundKey& key, Round& round, Time now) {
+  const member::Ended ended = *round.extra.end;
+  Status lack = round.extra.not_gathered;
+  if (lack.ok() && round.extra.partial_units > 0) lack = NotGathered();
+  if (ended.status.ok() && !lack.ok()) GiveUp(round.extra, *round.exchange, lack);
+  const Status& failure = round.extra.failure;
+  const Status how = ended.status.ok() ? failure : ended.status;
+  protocol::to_front::PartDone part = PartOf(*round.exchange, how, now);
+  if (how.ok()) {
     auto receipt = std::make_shared<SlotSet>();
     for (uint32_t slot : ended.receipt) receipt->Insert(slot);
     part.receipt = std::move(receipt);
-    part.mixed = ended.mixed && !round->exchange->atomic;  // the carrier has tried again
+    part.mixed = ended.mixed && !round.exchange->atomic;  // the carrier has tried again
   }
-  open_.End(ended.key);
+  open_.End(key);
   events_.tell_front(std::move(part));
 }
 
@@ -202,16 +248,127 @@ void MemberLane::Fill(BlockWork::Taken& taken) {
     // The operation has ended early here, so it ends in an error everywhere.
     (void)window_.Withdraw(at);
   } else {
-    work_.CopyIn(taken);
+    work_.CopyIn(taken, IsByGroup(at.use));
   }
 }
 
-void MemberLane::Take(const BlockWork::Taken& taken, bool is_sum) {
+// A home fills a block when its group has reduced the unit.
+BlockWork::Input MemberLane::InputOf(const BlockWork::Taken& taken) {
+  const local::BlockUse& use = taken.at.use;
+  using Input = BlockWork::Input;
+  if (!IsByGroup(use) || Spreads(use) || !Has(use.bring, rank_)) return Input::kHere;
+  const Progress& progress = open_.Find(KeyOfTransfer(use))->extra;
+  if (use.piece < progress.reduced_end) return Input::kHere;
+  return progress.has_no_sum ? Input::kNever : Input::kLater;
+}
+
+void MemberLane::Take(BlockWork::Taken& taken, bool is_sum) {
   const local::AdmittedUse& at = taken.at;
   if (Spreads(at.use)) {
-    if (is_sum && taken.exchange != nullptr && !ignores_answers_) work_.CopyOut(taken);
+    const bool is_for_others = IsByGroup(at.use) && transfers_ != nullptr;
+    if (!is_sum || taken.exchange == nullptr) return;
+    if (ignores_answers_ && !IsByGroup(at.use)) return;
+    if (is_for_others && !transfers_->IsHome(at.use)) return;
+    (void)work_.CopyOut(taken);
   } else if (transfers_ != nullptr) {
     transfers_->Take(at, is_sum, is_sum ? window_.ResultOf(at) : ConstByteSpan());
+  }
+}
+
+// The round ends in this error for all ranks of the job. The carrier withdraws the block.
+void MemberLane::OnFillFailed(const BlockWork::Taken& taken, const Status& why) {
+  const RoundKey key = KeyOfTransfer(taken.at.use);
+  Progress& progress = open_.Find(key)->extra;
+  if (std::exchange(progress.says_why, true)) return;
+  const uint32_t rank = machine_ranks_.RankOf(rank_);
+  events_.say(Abort{key, ErrorOfNoInput(rank, *taken.exchange, why)});
+}
+
+// A home without the answer keeps the block, so that its unit is not gathered. If the rank leaves,
+// its carrier ends the round in an error.
+void MemberLane::OnTaken(BlockWork::Taken& taken, const Status& how) {
+  if (how.ok()) return;
+  if (IsByGroup(taken.at.use)) taken.state = BlockWork::Taken::State::kKept;
+  if (is_leaving_) return;
+  GiveUp(open_.Find(KeyOfTransfer(taken.at.use))->extra, *taken.exchange, how);
+}
+
+// A rank without the result that the others have cannot go on.
+void MemberLane::GiveUp(Progress& progress, const protocol::Exchange& exchange, const Status& how) {
+  if (!progress.failure.ok()) return;
+  progress.failure = ErrorOfNoResult(exchange, how);
+  events_.tell_front(protocol::to_front::GivesUp{progress.failure});
+}
+
+Status MemberLane::OnLaunch(const UnitLaunch& word) {
+  device::Launch launch{word.kind, nullptr, nullptr, word.runs, 0, word.type, word.how};
+  Launched one{word.key, 0, word.kind, word.first_piece + word.pieces};
+  const protocol::DeviceMemory* owner = nullptr;
+  if (Round* round = open_.Find(word.key); round != nullptr) {
+    const protocol::Exchange& exchange = *round->exchange;
+    const bool are_pieces = word.first_piece >= exchange.first_piece &&
+                            uint64_t{word.first_piece} + word.pieces <= exchange.end();
+    size_t bytes = 0;
+    for (uint32_t i = 0; are_pieces && i < word.pieces; ++i) {
+      bytes += exchange.spans->SpansOf(word.first_piece + i).want.size();
+    }
+    if (!are_pieces || bytes != word.bytes() || exchange.memory != Memory::kDevice) {
+      return {StatusCode::kProtocol, "the carrier of this machine says a launch of '" +
+                                         std::string(exchange.name) +
+                                         "' that cannot be true: restart the job"};
+    }
+    const protocol::Spans spans = exchange.spans->SpansOf(word.first_piece);
+    launch.to = spans.want.data();
+    launch.from = word.kind == device::Launch::Kind::kGather ? launch.to : spans.push.data();
+    owner = &exchange.device;
+    one.serial = exchange.serial;
+    ++round->extra.launches;
+    if (word.kind == device::Launch::Kind::kReduce) ++round->extra.partial_units;
+  }
+  launched_.push_back(one);
+  launcher_->Launch(std::move(launch), owner);
+  return Status::Ok();
+}
+
+Result<bool> MemberLane::Step(Time now) {
+  if (looks_at_group_ && LookAtGroup(now)) return true;
+  return work_.Step();
+}
+
+bool MemberLane::LookAtGroup(Time now) {
+  bool did = false;
+  for (std::optional<Status> how; (how = launcher_->TakeEnd()).has_value(); did = true) {
+    OnLaunchEnd(*how, now);
+  }
+  if (std::optional<PlannedSums> plan = launcher_->TakePlan(); plan.has_value()) {
+    events_.planned(*plan);
+  }
+  if (std::optional<Met> met = launcher_->TakeMet(); met.has_value()) {
+    events_.say(*met);
+    did = true;
+  }
+  if (std::optional<Broken> broken = launcher_->TakeBroken(); broken.has_value()) {
+    events_.say(*broken);
+    did = true;
+  }
+  return did;
+}
+
+void MemberLane::OnLaunchEnd(const Status& how, Time now) {
+  const Launched one = launched_.front();
+  launched_.pop_front();
+  const bool is_reduce = one.kind == device::Launch::Kind::kReduce;
+  if (is_reduce && transfers_ != nullptr) transfers_->OnReduced();
+  Round* round = open_.Find(one.key);
+  if (round == nullptr || round->exchange->serial != one.serial) return;
+  Progress& progress = round->extra;
+  --progress.launches;
+  if (is_reduce && how.ok() && !progress.has_no_sum) progress.reduced_end = one.end_piece;
+  if (is_reduce && !how.ok()) progress.has_no_sum = true;
+  if (!is_reduce && how.ok()) --progress.partial_units;
+  if (!is_reduce && !how.ok()) progress.not_gathered = how;
+  if (progress.end.has_value() && progress.launches == 0 && !ignores_answers_) {
+    Finish(one.key, *round, now);
   }
 }
 

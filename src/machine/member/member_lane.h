@@ -7,8 +7,10 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "src/base/status.h"
@@ -18,6 +20,7 @@
 #include "src/machine/member/machine_ranks.h"
 #include "src/machine/member/member_words.h"
 #include "src/machine/room/block_work.h"
+#include "src/machine/room/launcher.h"
 #include "src/machine/room/open_rounds.h"
 #include "src/protocol/worker/exchange/exchange.h"
 #include "src/protocol/worker/exchange/mail.h"
@@ -27,26 +30,58 @@ namespace byteps::machine {
 class MemberLane {
  public:
   struct Events {
-    std::function<void(const MemberWords::ToCarrier&)> say;  // to the carrier
-    std::function<void(protocol::FrontMail)> tell_front;     // must not call the lane
+    std::function<void(const MemberWords::ToCarrier&)> say;     // to the carrier
+    std::function<void(protocol::FrontMail)> tell_front;        // must not call the lane
+    std::function<void(const PlannedSums&)> planned = nullptr;  // at the carrier
   };
   // `transfers`: null, except at the carrier.
-  MemberLane(local::Window& window, BlockTransfers* transfers, Events events);
+  // `mover`: of BlockWork. `launcher`: null: this rank has no group.
+  MemberLane(local::Window& window, BlockTransfers* transfers, Events events,
+             Mover* mover = nullptr, Launcher* launcher = nullptr);
 
   void OnMail(const protocol::LaneMail& mail);
   void OnEnded(const member::Ended& ended, Time now);
+  // Launches what the carrier says, also if the operation has ended here. kProtocol: the launch
+  // cannot be true.
+  Status OnLaunch(const UnitLaunch& word);
   // Like BlockWork::Step.
-  Result<bool> Step() { return work_.Step(); }
+  Result<bool> Step(Time now);
 
-  // Takes no answer from now on: an exchange that is open stays open until it is withdrawn.
+  // Takes no answer from now on: an exchange that is open stays open until it is withdrawn. A home
+  // goes on with the answers of rounds that groups sum, because the others gather them from it.
   void IgnoreAnswers() { ignores_answers_ = true; }
-  // Returns whether this rank has released all blocks that named it.
-  bool IsDrained() const { return work_.IsDrained(); }
+  // The rank tells the carrier that it leaves. Until OnMayLeave, it takes part in the rounds of its
+  // device as before, also if the front withdraws them: until the carrier has heard of it, a round
+  // may end well for the others, and the launches that were said use the rank's memory.
+  void OnLeaves();
+  // The carrier has closed the rounds of this rank, or nobody carries any more.
+  void OnMayLeave();
+  // Returns whether this rank has released all blocks that named it, and its launches are over: the
+  // others of its group would wait for a rank that has left.
+  bool IsDrained() const { return work_.IsDrained() && launched_.empty(); }
   const MachineRanks& machine_ranks() const { return machine_ranks_; }
 
  private:
-  struct Nothing {};
-  using Round = OpenRounds<Nothing>::Round;
+  struct Progress {
+    bool says_why = false;  // the carrier knows why this rank has no input
+    Status failure;         // of the copy of a result, which the other ranks have
+    // Of a round that groups sum:
+    bool on_device = false;            // the rank may launch
+    uint32_t launches = 0;             // that use the memory of the exchange
+    uint32_t partial_units = 0;        // reduced, or being reduced, and not gathered
+    uint32_t reduced_end = 0;          // the pieces before this one are reduced
+    bool has_no_sum = false;           // a reduce has failed here
+    Status not_gathered;               // not kOk: a gather has failed here
+    std::optional<member::Ended> end;  // the carrier's, which waits for the last launch
+  };
+  // A launch of this rank.
+  struct Launched {
+    RoundKey key;
+    uint64_t serial = 0;  // of its exchange; 0: it uses the scratch unit
+    device::Launch::Kind kind = device::Launch::Kind::kReduce;
+    uint32_t end_piece = 0;
+  };
+  using Round = OpenRounds<Progress>::Round;
   // A process set, as this machine has it.
   struct Set {
     RankSet ranks = 0;
@@ -72,7 +107,14 @@ class MemberLane {
   MemberFacts FactsOf(const protocol::Exchange& exchange);
   const protocol::Exchange* Find(const local::AdmittedUse& at);
   void Fill(BlockWork::Taken& taken);
-  void Take(const BlockWork::Taken& taken, bool is_sum);
+  void Take(BlockWork::Taken& taken, bool is_sum);
+  void OnFillFailed(const BlockWork::Taken& taken, const Status& why);
+  void OnTaken(BlockWork::Taken& taken, const Status& how);
+  BlockWork::Input InputOf(const BlockWork::Taken& taken);
+  bool LookAtGroup(Time now);
+  void OnLaunchEnd(const Status& how, Time now);
+  void GiveUp(Progress& progress, const protocol::Exchange& exchange, const Status& how);
+  void Finish(const RoundKey& key, Round& round, Time now);
 
   local::Window& window_;
   const uint32_t rank_;
@@ -82,10 +124,15 @@ class MemberLane {
   uint32_t generation_ = 0;
   MachineRanks machine_ranks_;
   BlockWork work_;
-  OpenRounds<Nothing> open_{work_};
+  OpenRounds<Progress> open_{work_};
+  Launcher* const launcher_;
+  bool looks_at_group_ = false;    // there was memory of a device
+  std::deque<Launched> launched_;  // in the order of the carrier
   std::map<uint32_t, Set> sets_;
   std::map<TensorId, size_t> told_homes_;  // the number of homes that the carrier knows
   bool ignores_answers_ = false;
+  bool is_leaving_ = false;                           // between OnLeaves and OnMayLeave
+  std::vector<const protocol::Exchange*> withdrawn_;  // which OnMayLeave ends
 };
 
 }  // namespace byteps::machine

@@ -32,36 +32,35 @@ Status RankWasLost(const std::string& name) {
 }  // namespace
 
 MemberLanes::MemberLanes(runtime::WorkerLanesParts parts, const MachineOptions& options,
-                         local::Meeting meeting)
+                         local::Meeting meeting, std::shared_ptr<const local::SharedMemory> memory)
     : options_(options),
+      log_(parts.log),
       loop_(parts.loop),
       events_(parts.events),
       meeting_(std::move(meeting)),
-      room_(meeting_.memory.bytes(), ShapeFor(options.local_size)),
+      memory_(std::move(memory)),
+      room_(memory_->bytes(), ShapeFor(options.local_size)),
       heaps_(options.local_rank, meeting_.heap, std::move(meeting_.heaps)),
       window_(room_.window(), ShapeFor(options.local_size), options.local_rank, &heaps_),
       words_(window_, {[this] { return Step(); }, nullptr}),
       transfers_(IsCarrier() ? std::make_unique<BlockTransfers>(window_) : nullptr),
       lanes_(IsCarrier() ? MakeGroup(std::move(parts)) : nullptr),
-      carrier_(
-          IsCarrier()
-              ? std::make_unique<MemberCarrier>(
-                    options.local_size, lanes_->front_lanes(),
-                    ShapeFor(options.local_size).block_bytes, *transfers_,
-                    MemberCarrier::Events{
-                        [this](uint32_t lane, protocol::LaneMail mail) {
-                          lanes_->Send(lane, std::move(mail));
-                        },
-                        [this](uint32_t rank, const MemberWords::ToRank& word) {
-                          Post([this, rank, word] { channel_.SayTo(rank, word); });
-                        },
-                        [this](protocol::FrontMail mail) { events_.to_front(std::move(mail)); },
-                        [this](const Status& why) { Post([this, why] { Fail(why); }); }})
-              : nullptr),
+      carrier_(IsCarrier()
+                   ? std::make_unique<MemberCarrier>(options.local_size, lanes_->front_lanes(),
+                                                     ShapeFor(options.local_size).block_bytes,
+                                                     *transfers_, CarrierEvents())
+                   : nullptr),
       inbox_(loop_, [this](std::vector<Told>& all) { TakeTold(all); }),
+      mover_(window_, memory_),
+      group_(window_, options.groups, UnitLimits{}.unit_bytes + kMemberPieceBytesMax,
+             [&log = log_](const std::string& text) { log.Warning("{}", text); }),
       lane_(window_, transfers_.get(),
             {[this](const MemberWords::ToCarrier& word) { channel_.Say(word); },
-             [this](protocol::FrontMail mail) { inbox_.Put(std::move(mail)); }}),
+             [this](protocol::FrontMail mail) { inbox_.Put(std::move(mail)); },
+             [this](const PlannedSums& plan) {
+               inbox_.Put(News([this, plan] { carrier_->OnPlan(plan); }));
+             }},
+            &mover_, &group_),
       channel_(room_, window_, options.local_size,
                {[this](uint32_t rank, const MemberWords::ToCarrier& word) {
                   inbox_.Put(FromRank(rank, word));
@@ -71,6 +70,38 @@ MemberLanes::MemberLanes(runtime::WorkerLanesParts parts, const MachineOptions& 
                 }}) {}
 
 MemberLanes::~MemberLanes() { End(); }
+
+MemberCarrier::Events MemberLanes::CarrierEvents() {
+  MemberCarrier::Events events;
+  events.to_lane = [this](uint32_t lane, protocol::LaneMail mail) {
+    lanes_->Send(lane, std::move(mail));
+  };
+  events.say = [this](uint32_t rank, const MemberWords::ToRank& word) {
+    Post([this, rank, word] { channel_.SayTo(rank, word); });
+  };
+  events.to_front = [this](protocol::FrontMail mail) { events_.to_front(std::move(mail)); };
+  events.fail = [this](const Status& why) { Post([this, why] { Fail(why); }); };
+  events.plan = [this](const std::vector<HasDevice>& devices) {
+    Post([this, devices] { Plan(devices); });
+  };
+  events.tell = [this](const std::string& line, bool is_warning) {
+    if (is_warning) {
+      log_.Warning("sums on GPUs: {}", line);
+    } else {
+      log_.Info("sums on GPUs: {}", line);
+    }
+  };
+  return events;
+}
+
+void MemberLanes::Plan(const std::vector<HasDevice>& devices) {
+  group_.Plan(devices);
+  const Duration ready = options_.groups.ready;
+  group_limit_ = words_.After(ready, [this, ready] {
+    const std::string limit = std::to_string(ready / seconds(1)) + " s";
+    inbox_.Put(News([this, limit] { carrier_->OnGroupLimit(limit); }));
+  });
+}
 
 local::WindowShape MemberLanes::ShapeFor(uint32_t ranks) {
   local::WindowShape shape;
@@ -179,22 +210,39 @@ void MemberLanes::IgnoreAnswers(std::function<void()> done) {
 
 void MemberLanes::Close(const Status& why) {
   if (std::exchange(closed_, true)) return;
+  if (!why.ok() && why.code() != StatusCode::kShutdown) group_.End(why);
+  if (why.code() == StatusCode::kShutdown) Post([this] { SayLeaves(); });
   if (lanes_ != nullptr) {
     carrier_->Close(why);
     lanes_->Close(why);
-  } else if (why.code() == StatusCode::kShutdown) {
-    Post([this] { channel_.Say(Leaves()); });
   }
   // If this rank goes for another reason, the coordinator tells the carrier, and the carrier tells
   // all ranks. If the carrier heard first that this rank has left, the others would hear a wrong
   // reason.
 }
 
+// The carrier has no other word for itself than CarrierLeaves. If no answer comes, the group ends
+// here, so that the others get no bytes from it.
+void MemberLanes::SayLeaves() {
+  if (!IsCarrier()) channel_.Say(Leaves());
+  if (over_ || may_leave_) return;
+  lane_.OnLeaves();
+  leave_limit_ = words_.After(kEndLimit, [this] {
+    if (may_leave_) return;
+    group_.End({StatusCode::kPeerLost,
+                "this rank has left, and the first rank of its machine does not answer"});
+    lane_.OnMayLeave();
+  });
+}
+
 // Ends the thread. A process that has not left in order is lost to the others of its machine.
 void MemberLanes::End() noexcept {
   if (ends_.exchange(true)) return;
   if (lanes_ != nullptr) lanes_->End();
-  if (!closed_) window_.MarkLost(options_.local_rank);
+  if (!closed_) {
+    window_.MarkLost(options_.local_rank);
+    group_.End({StatusCode::kPeerLost, "this process has left its job too early"});
+  }
   runtime::PostOrStop(words_, [this] {
     leaves_ = true;
     end_limit_ = words_.After(kEndLimit, [this] { words_.Stop(); });
@@ -217,6 +265,7 @@ bool MemberLanes::Step() {
   bool did = false;
   Status heard = channel_.Hear([this] { return !over_; }, did);
   if (transfers_ != nullptr) did = transfers_->Admit() || did;
+  if (transfers_ != nullptr) did = SayLaunches() || did;
   Result<bool> stepped = StepLane();
   if (!stepped.ok() || !heard.ok()) {
     Fail(heard.ok() ? stepped.status() : heard);
@@ -229,11 +278,22 @@ bool MemberLanes::Step() {
   return did;
 }
 
+// Returns whether there was one: this rank hears it at its next step.
+bool MemberLanes::SayLaunches() {
+  const auto launches = transfers_->TakeLaunches();
+  for (const auto& [ranks, launch] : launches) {
+    for (uint32_t rank = 0; rank < options_.local_size; ++rank) {
+      if (Has(ranks, rank)) channel_.SayTo(rank, launch);
+    }
+  }
+  return !launches.empty();
+}
+
 // Does several things in a row, so that others are woken once for all of them.
 Result<bool> MemberLanes::StepLane() {
   bool did = false;
   for (int i = 0; i < kStepsOfTurn; ++i) {
-    Result<bool> stepped = lane_.Step();
+    Result<bool> stepped = lane_.Step(words_.Now());
     if (!stepped.ok()) return stepped;
     if (!stepped.value()) break;
     did = true;
@@ -245,13 +305,23 @@ void MemberLanes::On(const member::IsSettled& word) {
   inbox_.Put(protocol::FrontMail(protocol::to_front::Settled{word.question}));
 }
 
-void MemberLanes::On(const CarrierLeaves&) {
+void MemberLanes::On(const UnitLaunch& word) {
+  if (Status sound = lane_.OnLaunch(word); !sound.ok()) Fail(sound);
+}
+
+void MemberLanes::On(const MayLeave&) {
   may_leave_ = true;
+  lane_.OnMayLeave();
+}
+
+void MemberLanes::On(const CarrierLeaves&) {
+  On(MayLeave());
   if (!IsCarrier()) TellLost(ErrorOfLeftRank(lane_.machine_ranks().RankOf(kCarrierRank)));
 }
 
 void MemberLanes::On(const JobOver& word) {
-  may_leave_ = true;
+  group_.End(word.status);
+  On(MayLeave());
   if (!IsCarrier()) TellLost(word.status);
 }
 
@@ -265,13 +335,18 @@ void MemberLanes::OnLoss() {
   heaps_.Close();
   lane_.IgnoreAnswers();
   const auto first = static_cast<uint32_t>(std::countr_zero(window_.lost()));
-  TellLost(RankWasLost(lane_.machine_ranks().NameOf(first)));
+  const Status why = RankWasLost(lane_.machine_ranks().NameOf(first));
+  group_.End(why);
+  lane_.OnMayLeave();
+  TellLost(why);
 }
 
 void MemberLanes::Fail(const Status& why) {
   over_ = true;
   heaps_.Close();
   window_.MarkLost(options_.local_rank);
+  group_.End(why);
+  lane_.OnMayLeave();
   TellLost(why);
 }
 
@@ -311,18 +386,24 @@ Result<runtime::StartedEngine> StartMachineWorker(std::shared_ptr<transport::Tra
   if (!met.ok()) return met.status();
   early_join.Retire();
   // A machine that meets again is another member.
-  SharedRoom room(met->memory.bytes(), MemberLanes::ShapeFor(machine.local_size));
+  const auto shared = std::make_shared<const local::SharedMemory>(std::move(met->memory));
+  const SharedRoom room(shared->bytes(), MemberLanes::ShapeFor(machine.local_size));
   const uint64_t number = room.MeetingNumber(options.join.incarnation);
   options.join.contributor = "machine " + machine.machine + ", meeting " + std::to_string(number);
   options.join.contributor_size = machine.local_size;
   // The function is called once.
   auto meeting = std::make_shared<local::Meeting>(std::move(met).value());
-  options.make_lanes = [&machine, meeting](runtime::WorkerLanesParts parts) {
-    return std::make_unique<MemberLanes>(std::move(parts), machine, std::move(*meeting));
+  options.make_lanes = [&machine, meeting, shared](runtime::WorkerLanesParts parts) {
+    return std::make_unique<MemberLanes>(std::move(parts), machine, std::move(*meeting), shared);
   };
   auto memory = std::make_shared<HeapMemory>(meeting->heap);
   Result<runtime::StartedEngine> started = runtime::StartWorkerEngine(transport, options, log);
-  if (started.ok()) started->memory = std::move(memory);
+  if (!started.ok()) return started;
+  started->memory = std::move(memory);
+  started->prepare_device =
+      PinsWindow(shared, room.window(),
+                 "allow this process and its container more memory, and more locked memory (ulimit "
+                 "-l), or let each worker copy by itself (BYTEPS_LOCAL_REDUCE=0)");
   return started;
 }
 

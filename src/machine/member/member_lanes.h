@@ -21,6 +21,8 @@
 #include "src/machine/member/member_carrier.h"
 #include "src/machine/member/member_lane.h"
 #include "src/machine/member/member_words.h"
+#include "src/machine/room/device_group.h"
+#include "src/machine/room/device_mover.h"
 #include "src/machine/room/shared_room.h"
 #include "src/machine/room/word_channel.h"
 #include "src/machine/room/word_loop.h"
@@ -43,6 +45,7 @@ struct MachineOptions {
   std::string machine;  // tells machines of one job apart that may be on one host
   uint32_t local_rank = 0;
   uint32_t local_size = 2;  // at most local::kLocalRanksMax
+  GroupTools groups{};      // where groups of devices come from
 };
 
 // Like runtime::StartWorkerEngine, for a worker that is one member of the job together with the
@@ -54,8 +57,9 @@ Result<runtime::StartedEngine> StartMachineWorker(std::shared_ptr<transport::Tra
 
 class MemberLanes final : public runtime::WorkerLanes {
  public:
+  // `memory`: of the meeting.
   MemberLanes(runtime::WorkerLanesParts parts, const MachineOptions& options,
-              local::Meeting meeting);
+              local::Meeting meeting, std::shared_ptr<const local::SharedMemory> memory);
   ~MemberLanes() override;
 
   static local::WindowShape ShapeFor(uint32_t ranks);
@@ -89,19 +93,28 @@ class MemberLanes final : public runtime::WorkerLanes {
   // Takes a word of the carrier.
   void On(const member::Ended& word) { lane_.OnEnded(word, words_.Now()); }
   void On(const member::IsSettled& word);
-  void On(const MayLeave&) { may_leave_ = true; }
+  void On(const MayLeave&);
   void On(const CarrierLeaves&);
   void On(const JobOver& word);
+  void On(const SumsSo& word) { group_.Meet(word); }
+  void On(const UnitLaunch& word);
+  void On(const GroupOver& word) { group_.End(word.why); }
+  MemberCarrier::Events CarrierEvents();
+  void Plan(const std::vector<HasDevice>& devices);
+  bool SayLaunches();
   void OnLoss();
   void TellLost(const Status& why);
   void Fail(const Status& why);
+  void SayLeaves();
   void LeaveIfDone();
   void Run() noexcept;
 
   const MachineOptions options_;
+  Log& log_;
   transport::Loop& loop_;  // the owner's
   const runtime::WorkerLanes::Events events_;
   local::Meeting meeting_;
+  const std::shared_ptr<const local::SharedMemory> memory_;  // shared with copies of devices
   const SharedRoom room_;
   local::Heaps heaps_;
   local::Window window_;
@@ -114,12 +127,16 @@ class MemberLanes final : public runtime::WorkerLanes {
   bool closed_ = false;  // used on the owner's loop only
 
   // Owned by the window's thread.
+  DeviceMover mover_;
+  DeviceGroup group_;
   MemberLane lane_;
   WordChannel<MemberWords> channel_;
   bool over_ = false;
   bool leaves_ = false;
   bool may_leave_ = false;
+  std::unique_ptr<transport::Loop::Timer> leave_limit_;
   std::unique_ptr<transport::Loop::Timer> end_limit_;
+  std::unique_ptr<transport::Loop::Timer> group_limit_;
 
   std::unique_ptr<local::LifeWatch> watch_;
   std::atomic<bool> ends_{false};

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/machine/room/fields.h"
+#include "src/machine/room/group_words.h"
 #include "src/machine/room/words.h"
 
 namespace byteps::machine {
@@ -53,7 +54,8 @@ struct Begun {
   uint32_t push_bytes = 0;
   // In a join: the operations that this rank took part in (wire/join_word.h).
   uint32_t operations = 0;
-  Status no_input;  // not kOk: the rank brings nothing, and the round ends in this error
+  Status no_input;         // not kOk: the rank brings nothing, and the round ends in this error
+  bool on_device = false;  // the rank can launch: its memory is on the device that it has said
 };
 struct Joined {
   uint64_t number = 0;  // protocol::to_lane::Joined::number
@@ -97,6 +99,7 @@ void Fields(auto& archive, WordOf<Begun> auto& word) {
   archive.Number(word.push_bytes);
   archive.Number(word.operations);
   archive.How(word.no_input);
+  archive.Flag(word.on_device);
   archive.Check([&](const WordLimits& limits) {
     const MemberFacts& facts = word.facts;
     bool sane = AreRuns(word.key, facts, limits);
@@ -130,10 +133,11 @@ void Fields(auto& archive, WordOf<IsSettled> auto& word) { archive.Number(word.q
 
 // The vocabulary, for WordChannel. The carrier hears each word at once.
 struct MemberWords {
-  using ToCarrier =
-      std::variant<member::Begun, member::Joined, Abort, Leaves, member::SetAdded,
-                   member::SetRemoved, member::Retired, member::Forgotten, member::AsksSettled>;
-  using ToRank = std::variant<member::Ended, member::IsSettled, MayLeave, CarrierLeaves, JobOver>;
+  using ToCarrier = std::variant<member::Begun, member::Joined, Abort, Leaves, member::SetAdded,
+                                 member::SetRemoved, member::Retired, member::Forgotten,
+                                 member::AsksSettled, HasDevice, Met, Broken>;
+  using ToRank = std::variant<member::Ended, member::IsSettled, MayLeave, CarrierLeaves, JobOver,
+                              SumsSo, UnitLaunch, GroupOver>;
 
   static std::optional<std::pair<RoundKey, RankSet>> SignOf(const ToCarrier&) {
     return std::nullopt;

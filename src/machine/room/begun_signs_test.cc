@@ -34,6 +34,14 @@ TEST_F(BegunSignsTest, WhatHasEndedIsNotBegun) {
   EXPECT_FALSE(signs[0].Begin(kFirst, 0b11));
 }
 
+// The end of a round may reach a rank that never began it.
+TEST_F(BegunSignsTest, TheEndOfARoundThatWasNotBegunChangesNothing) {
+  signs[1].End(kFirst);
+  EXPECT_FALSE(signs[1].Begin(kFirst, 0b11));
+  signs[1].End(kFirst);
+  EXPECT_FALSE(signs[0].Begin(kFirst, 0b11));
+}
+
 // Begins more rounds than there are words, so some words stand for several rounds.
 TEST_F(BegunSignsTest, OfManyRoundsNoneIsMissed) {
   constexpr TensorId kMany = 3 * kSigns;

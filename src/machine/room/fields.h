@@ -150,8 +150,8 @@ void Fields(auto& archive, WordOf<wire::Message> auto& message) { archive.Messag
 // than a block, and there are no more pieces than numbers.
 template <typename Facts>
 bool AreRuns(const RoundKey& key, const Facts& facts, const WordLimits& limits) {
-  // A block's use has a bit beside the number of a piece (member/block_transfers.h).
-  constexpr uint64_t kPieceNumbersMax = uint64_t{1} << 31;
+  // A block's use has two bits beside the number of a piece (member/block_transfers.h).
+  constexpr uint64_t kPieceNumbersMax = uint64_t{1} << 30;
   const size_t element = MovesBytes(facts.how) ? 1 : SizeOf(facts.type);
   uint64_t end = key.first_piece;
   for (const auto& run : facts.pieces) {

@@ -119,12 +119,41 @@ TEST(Words, ComeBackAsTheyWere) {
   EXPECT_EQ(ended.receipt, (std::vector<uint32_t>{0, 2}));
   EXPECT_TRUE(ended.mixed);
   EXPECT_EQ(Back(member::Ended{kRoundOfWords, error, {}, false}).status, error);
+  EXPECT_TRUE(Back(member::Begun{kRoundOfWords, FactsOfMember(), 8, 16, 7, {}, true}).on_device);
   Back(Joined());
   Back(Leaves());
   Back(MayLeave());
   Back(CarrierLeaves());
   wire::Message message = wire::Declare{"w", 1, wire::TensorSpec(), 4};
   EXPECT_EQ(Back(message), message);
+}
+
+UnitLaunch LaunchOfWords() {
+  return {kRoundOfWords, device::Launch::Kind::kGather, 4, 2, DataType::kFloat16,
+          Combine::kMax, {{1, 0, 64}, {3, 64, 32}}};
+}
+
+TEST(Words, OfGroupsComeBackAsTheyWere) {
+  EXPECT_EQ(Back(HasDevice{"GPU-1"}).uuid, "GPU-1");
+  EXPECT_EQ(Back(Met{kNoInput}).how, kNoInput);
+  EXPECT_TRUE(Back(Met{}).how.ok());
+  EXPECT_EQ(Back(Broken{kNoInput}).why, kNoInput);
+  EXPECT_EQ(Back(GroupOver{kNoInput}).why, kNoInput);
+  const std::string id(sizeof(device::GroupId), '\1');
+  const SumsSo so = Back(SumsSo{"NCCL 2.28.3", id, 2, 3});
+  EXPECT_EQ(so.library, "NCCL 2.28.3");
+  EXPECT_EQ(so.id, id);
+  EXPECT_EQ(so.place, 2u);
+  EXPECT_EQ(so.size, 3u);
+  const UnitLaunch launch = Back(LaunchOfWords());
+  EXPECT_EQ(launch.key, kRoundOfWords);
+  EXPECT_EQ(launch.kind, device::Launch::Kind::kGather);
+  EXPECT_EQ(launch.first_piece, 4u);
+  EXPECT_EQ(launch.pieces, 2u);
+  EXPECT_EQ(launch.type, DataType::kFloat16);
+  EXPECT_EQ(launch.how, Combine::kMax);
+  EXPECT_EQ(launch.runs, LaunchOfWords().runs);
+  EXPECT_EQ(launch.bytes(), 96u);
 }
 
 template <typename Kind>
@@ -221,6 +250,24 @@ TEST(Words, AFactForTheServersThatCannotBeTrueIsRefused) {
        {"a part behind the first piece", [](Of& word) { word.push_offset = 49; }},
        {"a part of a round without pieces", [](Of& word) { word.facts.pieces.clear(); }},
        {"a part longer than the first piece", [](Of& word) { word.push_bytes = UINT32_MAX; }}});
+}
+
+TEST(Words, AFactOfAGroupThatCannotBeTrueIsRefused) {
+  ExpectRefused<SumsSo>(
+      {"NCCL 2.28.3", std::string(sizeof(device::GroupId), 'x'), 2, 3},
+      {{"an id that is none", [](SumsSo& word) { word.id.pop_back(); }},
+       {"a place that the group does not have", [](SumsSo& word) { word.place = 3; }},
+       {"more ranks than the machine has", [](SumsSo& word) { word.size = 5; }}});
+  using Of = UnitLaunch;
+  ExpectRefused<Of>(
+      LaunchOfWords(),
+      {{"a gap between runs", [](Of& word) { word.runs[1].first = 65; }},
+       {"a home that the machine does not have", [](Of& word) { word.runs[0].home = 4; }},
+       {"more bytes than the pieces can have", [](Of& word) { word.runs[1].bytes = 65; }},
+       {"no pieces", [](Of& word) { word.pieces = 0; }},
+       {"no bytes", [](Of& word) { word.runs.clear(); }},
+       {"a type that groups do not have", [](Of& word) { word.type = DataType::kBool; }},
+       {"no reduction", [](Of& word) { word.how = Combine::kOverlay; }}});
 }
 
 TEST(Words, NumbersThatNoJobHasAreRefused) {

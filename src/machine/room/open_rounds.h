@@ -1,5 +1,6 @@
 // OpenRounds: the rounds that a rank has begun and that have not ended for it, by key and by the
-// serial of their exchange. A rank lets go of an exchange's memory here and nowhere else.
+// serial of their exchange. A rank lets go of an exchange's memory here and nowhere else; copies
+// from and to devices that have begun go on (BlockWork::Forget).
 //
 // `Extra`: the state that a lane keeps of each round beside its exchange. A value; one thread at a
 // time.
@@ -9,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "src/base/time.h"
@@ -56,7 +58,7 @@ class OpenRounds {
     return std::ranges::any_of(rounds_, [&](const auto& one) { return predicate(one.second); });
   }
 
-  // Ends the round here: nothing touches the exchange's memory from now on. Returns what the lane
+  // Ends the round here: BlockWork forgets the exchange. Returns what the lane
   // knew of it. REQUIRES: the round is open.
   Extra End(const RoundKey& key) {
     auto round = rounds_.extract(key);
@@ -75,6 +77,15 @@ class OpenRounds {
 inline uint32_t OperationsOf(const protocol::Exchange& exchange) {
   if (exchange.tensor.combine != Combine::kLast) return 0;
   return wire::OperationsOfJoin(exchange.spans->SpansOf(exchange.first_piece).push);
+}
+
+// Return the errors of a rank whose copy from or to a device has failed. `rank`: of the job.
+inline Status ErrorOfNoInput(uint32_t rank, const protocol::Exchange& exchange, const Status& why) {
+  return {why.code(), "rank " + std::to_string(rank) + " has no input for tensor '" +
+                          std::string(exchange.name) + "': " + why.message()};
+}
+inline Status ErrorOfNoResult(const protocol::Exchange& exchange, const Status& why) {
+  return {why.code(), "tensor '" + std::string(exchange.name) + "': " + why.message()};
 }
 
 // Returns the word to the front that an exchange that it has withdrawn is out of use.

@@ -133,6 +133,21 @@ TEST_F(WordLoopTest, WhatIsOfferedRunsOnceWhoeverRunsIt) {
   EXPECT_EQ(runs, 4000);
 }
 
+// Some work has to wait while the loop is lent, and may be done in the loop's own turn.
+TEST_F(WordLoopTest, TheLoopIsLentOnlyWhileAnotherThreadRunsIt) {
+  std::thread running([this] { loop.Run(); });
+  std::atomic<bool> was_lent = false;
+  for (int i = 0; i < 1000000 && !was_lent; ++i) {
+    loop.Offer([&] { loop.Post([&] { was_lent = was_lent || loop.IsLent(); }); });
+  }
+  EXPECT_TRUE(was_lent);
+  std::promise<bool> is_lent;
+  loop.Post([&] { is_lent.set_value(loop.IsLent()); });
+  EXPECT_FALSE(is_lent.get_future().get());
+  loop.Stop();
+  running.join();
+}
+
 TEST_F(WordLoopTest, ATimerOfWhatIsOfferedRingsInTime) {
   auto late = loop.After(seconds(1000), [] {});
   std::promise<void> rung;

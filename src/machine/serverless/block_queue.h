@@ -5,13 +5,13 @@
 // On the thread of its window. Nothing blocks.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <vector>
 
 #include "src/local/window.h"
+#include "src/machine/room/urgency.h"
 #include "src/machine/serverless/local_rounds.h"
 #include "src/machine/serverless/local_words.h"
 
@@ -41,12 +41,6 @@ class BlockQueue {
   bool IsIdle() const { return queue_.empty() && given_.empty(); }
 
  private:
-  struct Urgency {
-    int64_t before = 0;  // the priority, negated
-    uint32_t order = 0;
-    RoundKey key;
-    friend auto operator<=>(const Urgency&, const Urgency&) = default;
-  };
   struct Pieces {
     LocalFacts facts;
     RankSet ranks = 0;

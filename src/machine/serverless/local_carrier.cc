@@ -1,6 +1,7 @@
 #include "src/machine/serverless/local_carrier.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <variant>
@@ -20,10 +21,10 @@ uint64_t MemberOf(uint32_t rank) { return uint64_t{rank} + 1; }
 protocol::Declarations::Rank RankOf(uint32_t rank) { return {MemberOf(rank), rank}; }
 
 // Local ranks are the ranks of the job.
-std::vector<uint32_t> PlacesOf(uint32_t ranks, uint32_t sum_group) {
-  std::vector<uint32_t> places;
-  for (uint32_t rank = 0; rank < ranks; ++rank) places.push_back(PlaceOf(rank, sum_group));
-  return places;
+std::vector<uint32_t> AllRanks(uint32_t count) {
+  std::vector<uint32_t> ranks(count);
+  std::iota(ranks.begin(), ranks.end(), 0u);
+  return ranks;
 }
 
 }  // namespace
@@ -52,7 +53,7 @@ LocalCarrier::LocalCarrier(local::Window& window, const LocalCarrierOptions& opt
   constexpr uint32_t kWeights[] = {1};
   names_.Begin(plan::PieceAssigner::Create(kWeights, options.piece_bytes_max).value(),
                options.ranks, options.piece_bytes_max);
-  window_.SetPlaces(PlacesOf(options.ranks, options.sum_group),
+  window_.SetPlaces(PlacesOf(AllRanks(options.ranks), options.sum_group),
                     kernels::NodesFor(options.same_bits));
 }
 

@@ -88,16 +88,18 @@ LocalEngine::LocalEngine(const LocalEngineOptions& options, local::Meeting meeti
     : options_(options),
       log_(log),
       meeting_(std::move(meeting)),
-      room_(meeting_.memory.bytes(), SharedRoom::ShapeFor(options.size)),
+      memory_(std::make_shared<const local::SharedMemory>(std::move(meeting_.memory))),
+      room_(memory_->bytes(), SharedRoom::ShapeFor(options.size)),
       heaps_(options.rank, meeting_.heap, std::move(meeting_.heaps)),
       window_(room_.window(), SharedRoom::ShapeFor(options.size), options.rank, &heaps_),
       loop_(window_, {[this] { return Step(); }, [this] { return ShortStep(); }}),
       front_loop_(loop_, FrontOptionsFor(options), options.operation_limit, FrontEvents()),
-      lane_(
-          window_, options.size, room_.Small(),
-          {[this](const LocalWords::ToCarrier& word) { channel_.Say(word); },
-           [this](protocol::FrontMail mail) { to_front_.push_back(std::move(mail)); },
-           [this](const RoundKey& key, bool join_is_over) { channel_.Ended(key, join_is_over); }}),
+      mover_(window_, memory_),
+      lane_(window_, options.size, room_.Small(),
+            {[this](const LocalWords::ToCarrier& word) { channel_.Say(word); },
+             [this](protocol::FrontMail mail) { to_front_.push_back(std::move(mail)); },
+             [this](const RoundKey& key, bool join_is_over) { channel_.Ended(key, join_is_over); }},
+            &mover_),
       channel_(room_, window_, options.size,
                {[this](uint32_t rank, const LocalWords::ToCarrier& word) {
                   carrier_->OnWord(rank, word, loop_.Now());
@@ -133,6 +135,12 @@ runtime::FrontLoop::Events LocalEngine::FrontEvents() {
   events.offer = [this](const std::function<void()>& submit) { loop_.Offer(submit); };
   events.is_lent = [this] { return loop_.IsLent(); };
   return events;
+}
+
+runtime::PrepareDevice LocalEngine::PinsWindowOfMachine() const {
+  return PinsWindow(memory_, room_.window(),
+                    "allow this process and its container more memory, and more locked memory "
+                    "(ulimit -l)");
 }
 
 LocalEngine::~LocalEngine() {

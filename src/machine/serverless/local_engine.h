@@ -16,6 +16,7 @@
 #include "src/base/log.h"
 #include "src/local/life_watch.h"
 #include "src/local/meeting.h"
+#include "src/machine/room/device_mover.h"
 #include "src/machine/room/life_signs.h"
 #include "src/machine/room/shared_room.h"
 #include "src/machine/room/word_channel.h"
@@ -79,8 +80,8 @@ class LocalEngine final : public runtime::Engine {
   }
   void Declare(const std::string& name) override { front_loop_.Declare(name); }
   void SetStuck(const std::string& name) override { front_loop_.SetStuck(name); }
-  void SetLateInputs(std::vector<std::string> names) override {
-    front_loop_.SetLateInputs(std::move(names));
+  void SetDeviceWaits(protocol::DeviceWaits waits) override {
+    front_loop_.SetDeviceWaits(std::move(waits));
   }
   Status AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks) override {
     return front_loop_.AddProcessSet(number, ranks);
@@ -94,6 +95,8 @@ class LocalEngine final : public runtime::Engine {
   }
   bool Leave() override;
   const std::shared_ptr<runtime::WaitMeter>& waits() const { return front_loop_.waits(); }
+  // Returns StartedEngine::prepare_device.
+  runtime::PrepareDevice PinsWindowOfMachine() const;
 
  private:
   // The methods below are called on the loop's thread.
@@ -131,6 +134,7 @@ class LocalEngine final : public runtime::Engine {
   const LocalEngineOptions options_;
   Log& log_;
   local::Meeting meeting_;
+  const std::shared_ptr<const local::SharedMemory> memory_;  // shared with copies of devices
   const SharedRoom room_;
   local::Heaps heaps_;
   local::Window window_;
@@ -140,6 +144,7 @@ class LocalEngine final : public runtime::Engine {
 
   // Owned by the loop's thread.
   runtime::FrontLoop front_loop_;
+  DeviceMover mover_;
   LocalLane lane_;
   std::unique_ptr<LocalCarrier> carrier_;
   WordChannel<LocalWords> channel_;

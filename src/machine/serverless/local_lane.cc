@@ -32,17 +32,21 @@ LocalFacts FactsOf(const protocol::Exchange& exchange, RankSet ranks) {
 
 }  // namespace
 
-LocalLane::LocalLane(local::Window& window, uint32_t ranks, const SmallMemory& small, Events events)
+LocalLane::LocalLane(local::Window& window, uint32_t ranks, const SmallMemory& small, Events events,
+                     Mover* mover)
     : window_(window),
       rank_(window.rank()),
       rank_count_(ranks),
       small_(small),
       events_(std::move(events)),
       places_(small.places()),
-      work_(window, {[this](const local::AdmittedUse& at) { return Find(at); },
-                     [this](BlockWork::Taken& taken) { Fill(taken); },
-                     [this](const BlockWork::Taken& taken, bool is_sum) { Take(taken, is_sum); }}) {
-}
+      work_(window,
+            {[this](const local::AdmittedUse& at) { return Find(at); },
+             [this](BlockWork::Taken& taken) { Fill(taken); },
+             [this](BlockWork::Taken& taken, bool is_sum) { Take(taken, is_sum); },
+             [this](const BlockWork::Taken& taken, const Status& why) { OnFillFailed(taken, why); },
+             [this](const BlockWork::Taken& taken, const Status& how) { OnTaken(taken, how); }},
+            mover) {}
 
 void LocalLane::OnMail(const protocol::LaneMail& mail) {
   std::visit([this](const auto& one) { On(one); }, mail);
@@ -67,7 +71,8 @@ void LocalLane::On(const protocol::to_lane::Joined& mail) {
 void LocalLane::On(const protocol::to_lane::Begin& mail) {
   const protocol::Exchange& exchange = *mail.exchange;
   RoundKey key = KeyOf(exchange);
-  const SmallPart part = exchange.no_input == nullptr ? PutSmall(exchange) : SmallPart();
+  const bool is_here = exchange.no_input == nullptr && exchange.memory == Memory::kHost;
+  const SmallPart part = is_here ? PutSmall(exchange) : SmallPart();
   open_.Begin(exchange).extra.part = part;
   Begun begun{key,
               FactsOf(exchange, RanksOf(exchange.tensor.process_set)),
@@ -184,17 +189,38 @@ void LocalLane::Fill(BlockWork::Taken& taken) {
   }
 }
 
-void LocalLane::Take(const BlockWork::Taken& taken, bool is_sum) {
+void LocalLane::Take(BlockWork::Taken& taken, bool is_sum) {
   if (taken.exchange == nullptr) return;
+  if (!is_sum) {
+    open_.Find(KeyOf(taken.at.use))->extra.is_broken = true;
+  } else if (work_.CopyOut(taken)) {
+    OnTaken(taken, Status::Ok());
+  }
+}
+
+// The round ends in this error for all ranks. The carrier hears it while the block is not decided,
+// so it can still break off the round, even if all pieces have their blocks.
+void LocalLane::OnFillFailed(const BlockWork::Taken& taken, const Status& why) {
+  const RoundKey key = KeyOf(taken.at.use);
+  Progress& progress = open_.Find(key)->extra;
+  progress.is_broken = true;
+  if (std::exchange(progress.says_why, true)) return;
+  events_.say(Abort{key, ErrorOfNoInput(rank_, *taken.exchange, why)});
+}
+
+// A rank without the result that the others have cannot go on.
+void LocalLane::OnTaken(const BlockWork::Taken& taken, const Status& how) {
   const RoundKey key = KeyOf(taken.at.use);
   Round& round = *open_.Find(key);
-  if (!is_sum) {
-    round.extra.is_broken = true;
-    return;
+  if (!how.ok() && round.extra.failure.ok()) {
+    round.extra.failure = ErrorOfNoResult(*taken.exchange, how);
+    events_.tell_front(protocol::to_front::GivesUp{round.extra.failure});
   }
-  work_.CopyOut(taken);
   round.extra.ranks = taken.at.use.ranks;
-  if (++round.extra.done == round.exchange->count) End(key, round, Status::Ok(), now_);
+  if (++round.extra.done == round.exchange->count) {
+    const Status failure = round.extra.failure;
+    End(key, round, failure, now_);
+  }
 }
 
 }  // namespace byteps::machine

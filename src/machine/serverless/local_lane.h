@@ -33,7 +33,9 @@ class LocalLane {
     std::function<void(const RoundKey&, bool join_is_over)> ended = nullptr;
   };
   // `ranks`: the number of ranks in the job. `small`: the memory of small parts.
-  LocalLane(local::Window& window, uint32_t ranks, const SmallMemory& small, Events events);
+  // `mover`: of BlockWork.
+  LocalLane(local::Window& window, uint32_t ranks, const SmallMemory& small, Events events,
+            Mover* mover = nullptr);
 
   void OnMail(const protocol::LaneMail& mail);
   // The carrier says that a round has ended with an error.
@@ -55,6 +57,8 @@ class LocalLane {
     uint32_t given = 0;      // pieces that have, or had, a block
     uint32_t done = 0;       // pieces of which this rank has what it wants
     bool is_broken = false;  // a piece has no result: the carrier tells the reason
+    bool says_why = false;   // the carrier has it from this rank
+    Status failure;          // of the copy of a result, which the other ranks have
     RankSet ranks = 0;
     SmallPart part;
   };
@@ -80,7 +84,9 @@ class LocalLane {
   void End(const RoundKey& key, const Round& round, const Status& how, Time now);
   const protocol::Exchange* Find(const local::AdmittedUse& at);
   void Fill(BlockWork::Taken& taken);
-  void Take(const BlockWork::Taken& taken, bool is_sum);
+  void Take(BlockWork::Taken& taken, bool is_sum);
+  void OnFillFailed(const BlockWork::Taken& taken, const Status& why);
+  void OnTaken(const BlockWork::Taken& taken, const Status& how);
   const Receipt& ReceiptOf(RankSet ranks);
 
   local::Window& window_;

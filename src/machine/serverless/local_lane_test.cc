@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/machine/machine_for_test.h"
+#include "src/machine/mover_for_test.h"
 #include "src/machine/serverless/block_queue.h"
 
 namespace byteps::machine {
@@ -45,6 +46,7 @@ class LocalLaneTest : public testing::Test {
   struct Rank {
     std::vector<LocalWords::ToCarrier> said;
     std::vector<protocol::FrontMail> told;
+    std::unique_ptr<MoverForTest> mover;
     std::unique_ptr<LocalLane> lane;
   };
 
@@ -52,16 +54,26 @@ class LocalLaneTest : public testing::Test {
     for (uint32_t rank = 0; rank < 2; ++rank) {
       ranks.push_back(std::make_unique<Rank>());
       Rank& one = *ranks.back();
+      one.mover = std::make_unique<MoverForTest>(window.of(rank));
       one.lane = std::make_unique<LocalLane>(
           window.of(rank), 2, SmallMemory(),
           LocalLane::Events{
               [&one](const LocalWords::ToCarrier& word) { one.said.push_back(word); },
-              [&one](protocol::FrontMail mail) { one.told.push_back(std::move(mail)); }});
+              [&one](protocol::FrontMail mail) { one.told.push_back(std::move(mail)); }},
+          one.mover.get());
     }
   }
   LocalLane& lane(uint32_t rank) { return *ranks[rank]->lane; }
   void Begin(uint32_t rank, const Exchanged& what) {
     lane(rank).OnMail(protocol::to_lane::Begin{&what.exchange});
+  }
+  // Exchanges a tensor that rank 1 has in the memory of a device.
+  void RunUntilRank1Copies(Exchanged& first, Exchanged& second) {
+    second.exchange.memory = Memory::kDevice;
+    Begin(0, first);
+    Begin(1, second);
+    Complete();
+    RunAll();
   }
   // Completes the round: the carrier has heard both ranks.
   void Complete() {
@@ -217,6 +229,49 @@ TEST_F(LocalLaneTest, TellsTheCarrierOfJoinsAndAborts) {
   size_t before = ranks[0]->said.size();
   lane(0).OnMail(protocol::to_lane::Joined());
   EXPECT_EQ(ranks[0]->said.size(), before);
+}
+
+// All pieces have their blocks when the copy fails, and the carrier still ends the round.
+TEST_F(LocalLaneTest, ACopyThatFailsAfterAllBlocksWereGivenEndsTheRound) {
+  Exchanged first(1, 2, 1);
+  Exchanged second(2, 2, 2);
+  RunUntilRank1Copies(first, second);
+  const std::vector<uint32_t> blocks = ranks[1]->mover->UnderWay();
+  ASSERT_EQ(blocks.size(), 2u);
+  for (uint32_t block : blocks) {
+    ranks[1]->mover->End(block, {StatusCode::kUnavailable, "a copy on cuda:1: BROKEN"});
+  }
+  RunAll();
+  ASSERT_EQ(ranks[1]->said.size(), 2u) << "one word for all pieces";
+  const auto& abort = std::get<Abort>(ranks[1]->said.back());
+  EXPECT_EQ(abort.key, kKey);
+  EXPECT_EQ(abort.why.message(), "rank 1 has no input for tensor 'w': a copy on cuda:1: BROKEN");
+  EXPECT_TRUE(queue.BreakOff(kKey));
+  for (uint32_t rank : {0, 1}) lane(rank).OnFailed({kKey, abort.why}, Time());
+  RunAll();
+  EXPECT_TRUE(lane(0).IsDrained() && lane(1).IsDrained() && queue.IsIdle());
+}
+
+TEST_F(LocalLaneTest, WhoCannotCopyAResultGivesUpAndTheOthersHaveIt) {
+  Exchanged first(1, 2, 1);
+  Exchanged second(2, 2, 2);
+  RunUntilRank1Copies(first, second);
+  MoverForTest& mover = *ranks[1]->mover;
+  for (uint32_t block : mover.UnderWay()) mover.End(block);
+  RunAll();
+  EXPECT_EQ(first.output, std::vector<float>(first.output.size(), 3));
+  const std::vector<uint32_t> blocks = mover.UnderWay();
+  ASSERT_EQ(blocks.size(), 2u);
+  mover.End(blocks[0], {StatusCode::kUnavailable, "a copy on cuda:1: BROKEN"});
+  RunAll();
+  const auto* gives_up = Told<protocol::to_front::GivesUp>(1);
+  ASSERT_NE(gives_up, nullptr);
+  EXPECT_EQ(gives_up->why.message(), "tensor 'w': a copy on cuda:1: BROKEN");
+  const Status why = gives_up->why;
+  mover.End(blocks[1]);
+  RunAll();
+  EXPECT_EQ(Told<protocol::to_front::PartDone>(1)->status, why);
+  EXPECT_TRUE(Told<protocol::to_front::PartDone>(0)->status.ok());
 }
 
 TEST_F(LocalLaneTest, WhatIsSmallGoesThroughAPlaceOfTheRank) {

@@ -45,6 +45,7 @@ Result<runtime::StartedEngine> StartLocalEngine(const LocalEngineOptions& option
     if (!started.ok()) return started;
     runtime::StartedEngine result;
     result.waits = engine->waits();
+    result.prepare_device = engine->PinsWindowOfMachine();
     result.engine = std::move(engine);
     result.memory = std::move(memory);
     result.standing = {options.rank, options.size, {}};

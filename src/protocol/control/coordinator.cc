@@ -6,7 +6,6 @@
 #include "src/protocol/control/changes/joining.h"
 #include "src/protocol/control/changes/reporting.h"
 #include "src/protocol/control/changes/succession.h"
-#include "src/protocol/control/views/sum_order.h"
 
 namespace byteps::protocol {
 namespace {
@@ -97,7 +96,7 @@ JobStatus Coordinator::Describe(Time now) const {
   if (state_.gathering.SomebodyWaits()) status.gathers = state_.gathering.Missing();
   status.members = MembersStatus(view(), state_.members.roster, state_.members.suspicions,
                                  accounts_, clock.now());
-  if (epoch() > 0) status.sums = DescribeSums(view()).text;
+  status.sums = state_.sums;
   status.waits = accounts_.Waits(clock.now());
   status.names = state_.names.NamesOf(TensorsIn(status));
   return status;

@@ -1,8 +1,11 @@
 // The coordinator is restarted, at each step of a change, or stands beside another one.
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "src/protocol/control/failure_for_test.h"
 #include "src/protocol/control/views/coordinator_mistakes_for_test.h"
+#include "src/protocol/control/views/sum_order.h"
 
 namespace byteps::protocol {
 namespace {
@@ -12,14 +15,18 @@ using wire::Suspicion;
 class RestartTest : public FailureTest {};
 
 TEST_F(RestartTest, ARestartFindsTheSameViewUnderAHigherTerm) {
+  EXPECT_EQ(coordinator().Describe(now).sums, "") << "nobody sums yet";
   StartJob();
   wire::View view = ViewOf(10);
   uint64_t term = coordinator().term();
+  std::string sums = coordinator().Describe(now).sums;
+  EXPECT_EQ(sums, DescribeSums(view).text);
   Restart();
   ReconnectAll({10, 11});
   EXPECT_EQ(coordinator().epoch(), 0u) << "two of five are no quorum";
   ReconnectAll({12});
   EXPECT_EQ(coordinator().view(), view);
+  EXPECT_EQ(coordinator().Describe(now).sums, sums);
   EXPECT_GT(coordinator().term(), term);
   ReconnectAll({20, 21});
   Wait(seconds(2), {110, 111, 112, 120, 121});

@@ -95,10 +95,10 @@ class OrderOfSumsTest : public testing::TestWithParam<ShardMistake> {
     Slot from;
     float value;
   };
-  // Returns the sum that a shard makes of what arrives in this order. `ranks`: by contributor.
-  float SumOf(const std::vector<std::vector<uint32_t>>& ranks, const std::vector<Pushed>& pushed,
-              const std::vector<uint32_t>& set = {}) {
+  using RanksBySlot = std::vector<std::vector<uint32_t>>;
+  static wire::View ViewOf(const RanksBySlot& ranks, uint32_t generation, uint32_t sum_group) {
     wire::View view = ViewFor(0, 1);
+    view.epoch = view.generation = view.began = generation;
     view.sum_group = sum_group;
     for (Slot slot = 0; slot < ranks.size(); ++slot) {
       const auto count = static_cast<uint32_t>(ranks[slot].size());
@@ -107,15 +107,29 @@ class OrderOfSumsTest : public testing::TestWithParam<ShardMistake> {
         view.workers.push_back({slot, rank, 100 + rank, "h", rank, i, count});
       }
     }
+    return view;
+  }
+
+  // Returns the sum that a shard makes of what arrives in this order.
+  float SumOf(const RanksBySlot& ranks, const std::vector<Pushed>& pushed,
+              const std::vector<uint32_t>& set = {}) {
     BufferPool pool;
     KernelArithmetic arithmetic;
     RecordingShardDriver driver;
     MistakenShard mistaken(GetParam(), arithmetic, driver);
     Shard shard(mistaken.OptionsFrom({}), pool, mistaken.arithmetic(), mistaken.driver());
-    shard.OnView(view, 0);
+    shard.OnView(ViewOf(ranks, 1, sum_group), 0);
+    return SumIn(shard, driver, 1, pushed, set);
+  }
+  // The same, in a generation of a shard.
+  static float SumIn(Shard& shard, RecordingShardDriver& driver, uint32_t generation,
+                     const std::vector<Pushed>& pushed, const std::vector<uint32_t>& set = {}) {
     wire::DataHeader header = PushOf({7, 0, 1}, sizeof(float));
+    header.generation = generation;
+    header.epoch = generation;
     header.dtype = DataType::kFloat32;
     header.process_set = set.empty() ? 0 : 4;
+    driver.answers.clear();
     for (const Pushed& one : pushed) {
       if (!set.empty()) Say(shard, one.from, wire::ProcessSet{4, 1, BitmapOf(set)});
       auto place = shard.OnDataHeader(one.from, wire::FrameKind::kPush, header, 4, kStart);
@@ -157,6 +171,50 @@ TEST_P(RightOrderOfSumsTest, GroupsHaveBlocksOfTheirOwn) {
   EXPECT_EQ(SumOf(ranks, pushed), 2) << "((1e8 + 1) + (-1e8 + 1)) + (1 + 1)";
   sum_group = 3;
   EXPECT_EQ(SumOf(ranks, pushed), 3) << "((1e8 + 1) - 1e8) + ((1 + 1) + 1)";
+}
+
+// The server stays, and the coordinator deals ranks and groups anew.
+TEST_P(RightOrderOfSumsTest, AGenerationHasItsOwnPlaces) {
+  const std::vector<Pushed> pushed = {{0, kLarge}, {1, 1}, {2, -kLarge}, {3, 1}};
+  BufferPool pool;
+  KernelArithmetic arithmetic;
+  RecordingShardDriver driver;
+  Shard shard(ShardOptions(), pool, arithmetic, driver);
+  shard.OnView(ViewOf({{0}, {1}, {2}, {3}}, 1, 1), 0);
+  EXPECT_EQ(SumIn(shard, driver, 1, pushed), 0) << "(1e8 + 1) + (-1e8 + 1)";
+  shard.OnView(ViewOf({{0}, {2}, {1}, {3}}, 2, 1), 0);
+  EXPECT_EQ(SumIn(shard, driver, 2, pushed), 2) << "(1e8 - 1e8) + (1 + 1)";
+  shard.OnView(ViewOf({{0}, {1}, {2}, {3}}, 3, 3), 0);
+  EXPECT_EQ(SumIn(shard, driver, 3, pushed), 1) << "((1e8 + 1) - 1e8) + 1";
+}
+
+// A server rounds each node to the type of the tensor only in a generation that wants it.
+TEST_P(RightOrderOfSumsTest, AGenerationHasItsOwnNodes) {
+  BufferPool pool;
+  KernelArithmetic arithmetic;
+  RecordingShardDriver driver;
+  Shard shard(ShardOptions(), pool, arithmetic, driver);
+  for (uint32_t generation : {1, 2, 3}) {
+    wire::View view = ViewOf({{0}, {1}, {2}}, generation, 1);
+    view.same_bits = generation == 2;
+    shard.OnView(view, 0);
+    wire::DataHeader header = PushOf({7, 0, 1}, sizeof(uint16_t));
+    header.generation = generation;
+    header.epoch = generation;
+    header.dtype = DataType::kFloat16;
+    driver.answers.clear();
+    const uint16_t values[] = {0x6800, 0x3c00, 0x3c00};  // 2048, 1, 1
+    for (Slot slot : {0u, 1u, 2u}) {
+      auto place = shard.OnDataHeader(slot, wire::FrameKind::kPush, header, 2, kStart);
+      ASSERT_TRUE(place.ok()) << place.status().message();
+      std::memcpy(place.value().data(), &values[slot], sizeof values[slot]);
+      shard.OnPayload(slot);
+    }
+    ASSERT_EQ(driver.answers.size(), 3u);
+    uint16_t sum = 0;
+    std::memcpy(&sum, driver.answers[0].bytes.data(), sizeof sum);
+    EXPECT_EQ(sum, generation == 2 ? 0x6800 : 0x6801) << "generation " << generation;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, RightOrderOfSumsTest, testing::Values(ShardMistake::kNone));

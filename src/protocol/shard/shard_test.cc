@@ -31,6 +31,23 @@ TEST_F(ShardTest, TheLastContributionIsAnsweredToAll) {
   EXPECT_EQ(shard.open_rounds(), 0u);
 }
 
+// A contribution that lies in a buffer of the pool already is not copied (BufferPool::Offer).
+TEST_F(ShardTest, AContributionStaysInTheBufferInWhichItHasArrived) {
+  const std::string texts[] = {"\x01\x02", "\x10\x20"};
+  for (Slot from : {0u, 1u}) {
+    BufferRef lying = pool.Take(4096);
+    std::memcpy(lying.data(), texts[from].data(), 2);
+    pool.Offer(lying, 2);
+    Result<ByteSpan> place = Begin(from, Header(7, 1, 2, Combine::kSum), 2);
+    EXPECT_TRUE(pool.EndOffer());
+    ASSERT_TRUE(place.ok());
+    EXPECT_EQ(place.value().data(), lying.data());
+    shard.OnPayload(from);
+  }
+  ASSERT_EQ(driver.answers.size(), 2u);
+  for (const SentAnswer& answer : driver.answers) EXPECT_EQ(answer.bytes, "\x11\x22");
+}
+
 TEST_F(ThreeWorkersTest, ContributionsAreCombinedInSlotOrder) {
   auto bytes = [](float value) {
     std::string text(4, '\0');

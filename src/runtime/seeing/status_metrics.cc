@@ -92,6 +92,14 @@ void AddServers(const protocol::JobStatus& status, Metrics& metrics) {
          [](const wire::ServerAccount& one) { return one.sent; });
   family("byteps_server_cpu_seconds_total", "Processor time of the server's process.",
          [](const wire::ServerAccount& one) { return static_cast<double>(one.cpu_us) / 1e6; });
+  metrics.Begin("byteps_server_connections", "gauge", "Connections for data, by how they travel.");
+  for (const MemberStatus& one : status.members) {
+    for (const MemberStatus::Way& way : one.ways) {
+      metrics.Add(fmt::format("server=\"{}\",host={},over={},", one.index, Quoted(one.node),
+                              Quoted(way.over)),
+                  way.connections);
+    }
+  }
 }
 
 }  // namespace

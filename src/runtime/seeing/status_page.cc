@@ -54,6 +54,16 @@ std::string StateText(const JobStatus& status) {
   return status.gathers.empty() ? "runs" : "waits for its next workers";
 }
 
+// Returns a line that says how the connections of a server travel; empty: it has none.
+std::string WaysText(const MemberStatus& one) {
+  std::string text;
+  for (const MemberStatus::Way& way : one.ways) {
+    text += fmt::format("{}{} over {}", text.empty() ? "" : "; ", way.connections, Plain(way.over));
+    if (!way.ranks.empty()) text += " (rank " + ListText(way.ranks) + ")";
+  }
+  return text.empty() ? "" : "               connections: " + text + "\n";
+}
+
 std::string Line(const MemberStatus& one) {
   const bool known = one.index != kNoSlot;
   std::string line =
@@ -76,7 +86,7 @@ std::string Line(const MemberStatus& one) {
     line += fmt::format("  {:.1f} s", ToSeconds(one.silent));
   }
   line.erase(line.find_last_not_of(' ') + 1);
-  return line + "\n";
+  return line + "\n" + WaysText(one);
 }
 
 std::string WaitText(const protocol::Accounts::Wait& wait) {
@@ -148,6 +158,12 @@ std::string JsonOf(const MemberStatus& one, const JobStatus& status) {
                         one.server->account.received, one.server->account.sent,
                         one.server->account.cpu_us, one.server->received_per_s,
                         one.server->sent_per_s, one.server->cpu_share);
+    std::vector<std::string> ways;
+    for (const MemberStatus::Way& way : one.ways) {
+      ways.push_back(fmt::format(R"({{"over":{},"connections":{},"ranks":[{}]}})", Quoted(way.over),
+                                 way.connections, fmt::join(way.ranks, ",")));
+    }
+    json += fmt::format(R"(,"connections":[{}])", fmt::join(ways, ","));
   }
   if (one.late.has_value()) {
     json += fmt::format(R"(,"late":{{"mean_ms":{:.3f},"last_ms":{:.3f},"rounds":{},)"

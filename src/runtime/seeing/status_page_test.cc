@@ -46,7 +46,8 @@ StatusPage Example() {
   server.node = "b";
   server.address = "10.0.0.2:1";
   server.silent = seconds(2);
-  server.server = {{4000, 3000, 1'500'000}, {}, 2e6, 1e6, 0.07};
+  server.server = {{4000, 3000, 1'500'000, {}}, {}, 2e6, 1e6, 0.07};
+  server.ways = {{"rdma mlx5_0", 2, {0, 1}}, {"tcp", 1, {}}};
   page.status.members = {fast, late, server};
   page.status.waits = {
       {{"x\n\"y\"", {0, 0, 4}}, 7, seconds(62), {0}, {1}, {}, wire::UseStage::kExchanges}};
@@ -109,6 +110,7 @@ worker      2  away          41  a                     3.0      2.00      0    1
 worker      3  left          41  a
 worker      -  waits
 server      0  silent        43  b                10.0.0.2:1  in 2.00, out 1.00 MB/s, CPU 7 %  2.0 s
+               connections: 2 over rdma mlx5_0 (rank 0, 1); 1 over tcp
 
 late: rank 1 by 101 ms on average, by 103 ms for 'grad.w'
 
@@ -148,7 +150,9 @@ TEST(StatusPageTest, TheWholeJson) {
             R"("process":0,"host":"","address":"","silent_ms":0},{"role":"server","index":0,)"
             R"("state":"silent","process":43,"host":"b","address":"10.0.0.2:1",)"
             R"("silent_ms":2000,"received":4000,"sent":3000,"cpu_us":1500000,)"
-            R"("received_per_s":2000000,"sent_per_s":1000000,"cpu_share":0.0700}],)"
+            R"("received_per_s":2000000,"sent_per_s":1000000,"cpu_share":0.0700,)"
+            R"("connections":[{"over":"rdma mlx5_0","connections":2,"ranks":[0,1]},)"
+            R"({"over":"tcp","connections":1,"ranks":[]}]}],)"
             R"("waits":[{"tensor":"x?\"y\"","age_ms":62000,)"
             R"("stage":"waits for the sum","waiting":[0],"missing":[1],"silent":[]},)"
             R"({"tensor":"z","age_ms":3000,"stage":"prepares its pieces","waiting":[1,2],)"
@@ -230,6 +234,10 @@ byteps_server_sent_bytes_total{server="0",host="b",byteps_job="j"} 3000
 # HELP byteps_server_cpu_seconds_total Processor time of the server's process.
 # TYPE byteps_server_cpu_seconds_total counter
 byteps_server_cpu_seconds_total{server="0",host="b",byteps_job="j"} 1.5
+# HELP byteps_server_connections Connections for data, by how they travel.
+# TYPE byteps_server_connections gauge
+byteps_server_connections{server="0",host="b",over="rdma mlx5_0",byteps_job="j"} 2
+byteps_server_connections{server="0",host="b",over="tcp",byteps_job="j"} 1
 # HELP byteps_silent_seconds Since the member was heard last.
 # TYPE byteps_silent_seconds gauge
 byteps_silent_seconds{role="worker",index="0",byteps_job="j"} 0.000

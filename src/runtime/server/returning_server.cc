@@ -41,7 +41,8 @@ Status ReturningServer::Run() {
       return {StatusCode::kEvicted,
               unreached_by_ + " has never reached this server at " + announced_ +
                   ": is there a firewall? Let the workers through to its port (bps run --ports, or "
-                  "DMLC_PORT, chooses it); 'bps doctor --hosts' tries the way between hosts"};
+                  "DMLC_PORT, chooses it); 'bps doctor --hosts A,B --ports FIRST-LAST' tries them "
+                  "both ways"};
     }
     if (std::chrono::steady_clock::now() - began >= comebacks_.steady) {
       in_a_row = 0;

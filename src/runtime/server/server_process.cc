@@ -1,5 +1,6 @@
 #include "src/runtime/server/server_process.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "src/runtime/server/server_timeline.h"
@@ -19,6 +20,20 @@ Status OfFailedShard(const Status& why) {
   return {StatusCode::kExhausted,
           "this server has no memory for what the workers push: give it more (a limit of the "
           "container, or ulimit -v), start more servers, or lower BYTEPS_CREDIT_BYTES"};
+}
+
+std::vector<wire::Way> AsTold(ShardThread::Ways& ways) {
+  std::vector<wire::Way> told;
+  for (auto& [over, slots] : ways) {
+    if (told.size() == wire::kWaysMax) break;
+    wire::Way& way = told.emplace_back();
+    way.over = over;
+    way.connections = static_cast<uint32_t>(slots.size());
+    std::ranges::sort(slots);
+    slots.erase(std::unique(slots.begin(), slots.end()), slots.end());
+    way.slots = std::move(slots);
+  }
+  return told;
 }
 
 }  // namespace
@@ -110,8 +125,11 @@ wire::Alive ServerProcess::Tell() const {
     account.cpu_us = static_cast<uint64_t>(
         std::chrono::duration_cast<microseconds>(options_.cpu_time()).count());
   }
+  ShardThread::Ways ways;
+  for (const auto& shard : shards_) shard->AddWays(ways);
+  account.ways = AsTold(ways);
   wire::Alive alive;
-  alive.server = account;
+  alive.server = std::move(account);
   return alive;
 }
 

@@ -11,6 +11,8 @@ namespace {
 // A verdict carries the bitmap of the members whose contributions are in it, and a codec may add a
 // few bytes.
 constexpr size_t kBytesMoreMax = wire::kMembersMax / 8 + wire::kCodecExtraBytesMax;
+// The interval at which a shard looks how its connections travel, for people.
+constexpr Duration kLookAtWaysEvery = milliseconds(500);
 
 }  // namespace
 
@@ -78,6 +80,7 @@ ShardThread::~ShardThread() {
 }
 
 void ShardThread::Start() {
+  looking_ = loop_->Every(kLookAtWaysEvery, [this] { LookAtWays(); });
   thread_ = std::thread([this] {
     on_thread_();
     Status how = RunLoop(*loop_);
@@ -112,6 +115,22 @@ void ShardThread::Adopt(Slot slot, uint64_t incarnation, uint32_t generation,
   link->connection->SetLimits({payload_bytes_max_});
   link->connection->Start(link.get());
   links_[slot] = std::move(link);
+}
+
+void ShardThread::LookAtWays() {
+  MutexLock lock(mutex_);
+  ways_.resize(links_.size());
+  auto way = ways_.begin();
+  for (const auto& [slot, link] : links_) {
+    way->first = slot;
+    way->second = link->connection->Medium();
+    ++way;
+  }
+}
+
+void ShardThread::AddWays(Ways& ways) const {
+  MutexLock lock(mutex_);
+  for (const auto& [slot, over] : ways_) ways[over].push_back(slot);
 }
 
 void ShardThread::SendOut(Slot to, transport::OutFrame frame) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "src/base/log.h"
+#include "src/base/thread_annotations.h"
 #include "src/protocol/kernel_arithmetic.h"
 #include "src/protocol/shard/admission.h"
 #include "src/protocol/shard/shard.h"
@@ -26,6 +27,9 @@ namespace byteps::runtime {
 
 class ShardThread final : public protocol::ShardDriver {
  public:
+  // The workers of connections, once for each connection, by how the connections travel.
+  using Ways = std::map<std::string, std::vector<Slot>>;
+
   // The connection of a worker broke. kProtocol: the worker sent bytes that no correct worker
   // sends. Called on the shard's thread.
   using OnBroken = std::function<void(uint64_t incarnation, const Status&)>;
@@ -45,6 +49,8 @@ class ShardThread final : public protocol::ShardDriver {
   // The bytes of contributions that came in, and of answers that went out, so far.
   uint64_t received_bytes() const { return received_bytes_.load(std::memory_order_relaxed); }
   uint64_t sent_bytes() const { return sent_bytes_.load(std::memory_order_relaxed); }
+  // Adds the connections of this shard, as they were up to half a second ago, to `ways`.
+  void AddWays(Ways& ways) const;
 
   // Views must come in order. `self`: the number of this shard.
   void PostView(const wire::View& view, ShardId self);
@@ -70,6 +76,7 @@ class ShardThread final : public protocol::ShardDriver {
   }
   void SendOut(Slot to, transport::OutFrame frame);
   void OnClosed(Link& link, const Status& why);
+  void LookAtWays();
   // The shard's thread alone changes the counter, and others read it.
   static void Add(size_t bytes, std::atomic<uint64_t>& counter) {
     counter.store(counter.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
@@ -88,6 +95,9 @@ class ShardThread final : public protocol::ShardDriver {
   size_t payload_bytes_max_;
   std::atomic<uint64_t> received_bytes_ = 0;
   std::atomic<uint64_t> sent_bytes_ = 0;
+  std::unique_ptr<transport::Loop::Timer> looking_;
+  mutable Mutex mutex_;
+  std::vector<std::pair<Slot, std::string>> ways_ BYTEPS_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

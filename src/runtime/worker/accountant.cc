@@ -74,6 +74,7 @@ wire::Alive Accountant::Tell(Duration waited) {
     account.uses.push_back(std::move(state));
   }
   account.process_sets = uses_.ProcessSetsOf(account.uses);
+  account.copies = uses_.slow_copies();
   wire::Alive alive;
   alive.account = std::move(account);
   return alive;

@@ -12,6 +12,7 @@
 #include "src/base/log.h"
 #include "src/base/status.h"
 #include "src/base/time.h"
+#include "src/device/device_lines.h"
 #include "src/plan/follows_ranks.h"
 #include "src/protocol/worker/worker_options.h"
 #include "src/runtime/control_link.h"
@@ -41,8 +42,8 @@ class Engine {
   virtual void Declare(const std::string& name) = 0;
   // Calls Front::SetStuck after all operations that were submitted before. Does not block.
   virtual void SetStuck(const std::string& name) = 0;
-  // Calls UseStates::SetLateInputs. Does not block.
-  virtual void SetLateInputs(std::vector<std::string> names) = 0;
+  // Calls UseStates::SetDeviceWaits. Does not block.
+  virtual void SetDeviceWaits(protocol::DeviceWaits waits) = 0;
   // Front::AddProcessSet and RemoveProcessSet. Each blocks for a moment, until the change is in
   // force and the shards are told, for all operations that are submitted after the call.
   virtual Status AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks) = 0;
@@ -94,6 +95,11 @@ struct WorkerEngineOptions {
   std::function<bool()> go_on;
 };
 
+// Asks a device for what the engine's copies from and to it need. Returns true if there is nothing
+// to wait for. A block that is asked of the lines' PinnedMemory after this call comes after the
+// answer. Any thread. May throw std::bad_alloc; then nothing was asked.
+using PrepareDevice = std::function<bool(device::DeviceLines&)>;
+
 struct StartedEngine {
   std::unique_ptr<Engine> engine;
   Standing standing;
@@ -101,6 +107,9 @@ struct StartedEngine {
   std::shared_ptr<TensorMemory> memory = MakePlainMemory();
   // Gets the waits of the session's users; the engine tells the job of them.
   std::shared_ptr<WaitMeter> waits = std::make_shared<WaitMeter>();
+  // Called before each reduction in the memory of a device (Operation::device). Null: the engine
+  // takes none.
+  PrepareDevice prepare_device = nullptr;
 };
 
 // Joins the job. Blocks until all members have come and all shards are connected. If this returns

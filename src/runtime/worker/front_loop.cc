@@ -44,9 +44,9 @@ void FrontLoop::SetStuck(const std::string& name) {
   });
 }
 
-void FrontLoop::SetLateInputs(std::vector<std::string> names) {
+void FrontLoop::SetDeviceWaits(protocol::DeviceWaits waits) {
   loop_.Post(
-      [this, names = std::move(names)]() mutable { front_.SetLateInputs(std::move(names)); });
+      [this, waits = std::move(waits)]() mutable { front_.SetDeviceWaits(std::move(waits)); });
 }
 
 Status FrontLoop::AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks) {

@@ -3,7 +3,7 @@
 // too long, hands the coordinator's words to the front, and completes each operation exactly once.
 //
 // It knows no links, no words of a machine and no window: the engine carries mail and messages.
-// Submit, Declare, SetStuck, SetLateInputs, AddProcessSet, RemoveProcessSet and Refuse may be
+// Submit, Declare, SetStuck, SetDeviceWaits, AddProcessSet, RemoveProcessSet and Refuse may be
 // called from any thread, the other methods on the loop's thread, or on the thread that owns the
 // engine while the loop does not run.
 #pragma once
@@ -57,7 +57,7 @@ class FrontLoop final : private protocol::FrontDriver {
   void Submit(protocol::Operation operation, Engine::Done done);
   void Declare(const std::string& name);
   void SetStuck(const std::string& name);
-  void SetLateInputs(std::vector<std::string> names);
+  void SetDeviceWaits(protocol::DeviceWaits waits);
   Status AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks);
   Status RemoveProcessSet(uint32_t number);
   // Ends what is submitted from now on at once, with kShutdown. False: an earlier call did.

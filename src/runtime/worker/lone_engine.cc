@@ -41,7 +41,7 @@ class LoneEngine final : public Engine, private protocol::FrontDriver {
   }
 
   void SetStuck(const std::string&) override {}
-  void SetLateInputs(std::vector<std::string>) override {}
+  void SetDeviceWaits(protocol::DeviceWaits) override {}
 
   std::vector<uint32_t> Members() override { return {0}; }
 

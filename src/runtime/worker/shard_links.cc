@@ -26,6 +26,12 @@ std::vector<OwnAddress> InterfaceOf(uint32_t lane, const ShardLinkOptions& optio
   return options.interfaces[lane % options.interfaces.size()];
 }
 
+// Asks for a firewall before an address that nobody here has ever reached.
+std::string AskForAFirewall(const std::string& address) {
+  const std::string port = address.substr(address.rfind(':') + 1);
+  return "; is there a firewall? 'bps doctor --hosts A,B --port " + port + "' tries the way";
+}
+
 }  // namespace
 
 // The connection to a shard, from the first attempt on.
@@ -279,7 +285,7 @@ void ShardLinks::OnOverdue(Link& link) {
                                    targets_.generation()};
   if (!known) {
     log_.Warning("{} cannot be reached: {}{}", NameOf(link), link.unreachable->text,
-                 link.was_up ? "" : "; is there a firewall? 'bps doctor --hosts' tries the way");
+                 link.was_up ? "" : AskForAFirewall(link.paths[link.path].to));
   }
   // Reports again and again, because the coordinator ignores reports while it cannot reach the
   // server, either.

@@ -43,8 +43,8 @@ class WorkerEngine final : public Engine {
   }
   void Declare(const std::string& name) override { front_loop_.Declare(name); }
   void SetStuck(const std::string& name) override { front_loop_.SetStuck(name); }
-  void SetLateInputs(std::vector<std::string> names) override {
-    front_loop_.SetLateInputs(std::move(names));
+  void SetDeviceWaits(protocol::DeviceWaits waits) override {
+    front_loop_.SetDeviceWaits(std::move(waits));
   }
   Status AddProcessSet(uint32_t number, const std::vector<uint32_t>& ranks) override {
     return front_loop_.AddProcessSet(number, ranks);

@@ -8,9 +8,6 @@
 namespace byteps::session {
 namespace {
 
-// When a stage before the engine is late.
-constexpr Duration kLateAfter = seconds(1);
-
 size_t Aligned(uint64_t bytes) {
   return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
 }
@@ -18,6 +15,7 @@ size_t Aligned(uint64_t bytes) {
 }  // namespace
 
 size_t StagedOperation::BytesInHost() const {
+  if (by_pieces) return 1;  // a block that comes after what the engine needs
   return OutputLiesInInput() ? input_bytes : Aligned(input_bytes) + output_bytes;
 }
 
@@ -28,7 +26,9 @@ std::byte* StagedOperation::host_output() const {
 }
 
 Time StagedOperation::NextLook(Time now) const {
-  if (stage == Stage::kElsewhere) return Time::max();
+  // The engine copies pieces, and does not look at the time.
+  const bool is_copied = by_pieces && has_begun && !has_ended;
+  if (stage == Stage::kElsewhere) return is_copied ? now + kLateAfter : Time::max();
   // An operation that is late already is looked at from time to time.
   Time next = std::max(since + kLateAfter, now + kLateAfter / 2);
   if (stage == Stage::kTaking) next = std::min(next, since + pinned_limit);
@@ -58,10 +58,14 @@ std::string StagedOperation::WhyLate(Time now) const {
       return tensor + "has waited for its input on " + lines->name + " for " + age +
              ": the work of its stream has not ended";
     case Stage::kTaking: return tensor + "has waited for pinned memory for " + age;
-    default:
-      return tensor + "has waited for a copy " + (stage == Stage::kReturning ? "to " : "from ") +
-             lines->name + " for " + age + ": the CUDA driver does not answer, or the GPU is busy";
+    default: return WhyLateCopy(stage == Stage::kReturning, now - since);
   }
+}
+
+std::string StagedOperation::WhyLateCopy(bool to_device, Duration age) const {
+  return "tensor '" + operation.name + "' has waited for a copy " + (to_device ? "to " : "from ") +
+         lines->name + " for " + SecondsText(age) +
+         ": the CUDA driver does not answer, or the GPU is busy";
 }
 
 }  // namespace byteps::session

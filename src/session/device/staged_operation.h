@@ -1,4 +1,6 @@
-// One operation in a device's memory, on its way through the host's. StagedOperations owns these.
+// One operation in a device's memory. StagedOperations owns these. An operation that goes whole is
+// carried out in the host's memory; one that goes by pieces is copied by the engine,
+// piece by piece.
 #pragma once
 
 #include <cstddef>
@@ -7,34 +9,14 @@
 #include <string>
 
 #include "src/base/time.h"
-#include "src/device/copy_line.h"
-#include "src/device/device.h"
+#include "src/device/device_lines.h"
 #include "src/device/pinned_memory.h"
-#include "src/device/ready_line.h"
 #include "src/protocol/worker/exchange/operation.h"
 #include "src/runtime/worker/engine.h"
 
 namespace byteps::session {
 
-// The threads and the memory for one device. The order matters: copies end before their memory.
-struct DeviceLines {
-  // Throws std::system_error if the system has no threads.
-  DeviceLines(const std::shared_ptr<device::Device>& of, int number, size_t pinned_bytes_max,
-              const std::function<void(const std::string&)>& warn)
-      : name("cuda:" + std::to_string(number)),
-        device(*of),
-        pinned(of, pinned_bytes_max, warn),
-        ready(of),
-        down(of),
-        up(of) {}
-
-  const std::string name;
-  device::Device& device;  // lives as long as the lines
-  device::PinnedMemory pinned;
-  device::ReadyLine ready;
-  device::CopyLine down;  // from the device
-  device::CopyLine up;
-};
+using device::DeviceLines;
 
 struct StagedOperation {
   enum class Stage : uint8_t {
@@ -42,7 +24,7 @@ struct StagedOperation {
     kTaking,     // pinned memory
     kCopying,    // the input
     kElsewhere,  // in the engine, or on the way from stage to stage
-    kReturning,  // copying the result
+    kReturning,  // copying the result, or the last pieces
   };
 
   bool OutputLiesInInput() const {
@@ -62,10 +44,15 @@ struct StagedOperation {
   bool IsLate(Time now) const;
   // Says what it waits for, for people.
   std::string WhyLate(Time now) const;
+  std::string WhyLateCopy(bool to_device, Duration age) const;
+
+  // When a stage before the engine, or a copy, is late.
+  static constexpr Duration kLateAfter = seconds(1);
 
   uint64_t id = 0;
   DeviceLines* lines = nullptr;
   protocol::Operation operation;  // in the device's memory
+  bool by_pieces = false;
   uint64_t input_bytes = 0;
   uint64_t output_bytes = 0;
   Time begun;

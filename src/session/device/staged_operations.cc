@@ -36,12 +36,14 @@ Status CheckMemory(device::Device& device, const StagedOperation& staged) {
 }  // namespace
 
 StagedOperations::StagedOperations(FindDevices find, Events events, uint32_t rank,
-                                   Duration stall_after, Duration pinned_limit)
+                                   Duration stall_after, Duration pinned_limit,
+                                   runtime::PrepareDevice prepare)
     : find_(std::move(find)),
       events_(std::move(events)),
       rank_(rank),
       stall_after_(stall_after),
       pinned_limit_(pinned_limit),
+      prepare_(std::move(prepare)),
       shut_down_(StatusCode::kShutdown, "the session was shut down"),
       no_memory_(StatusCode::kExhausted, "the host has no memory for the operation") {}
 
@@ -112,6 +114,7 @@ Status StagedOperations::Start(protocol::Operation operation, uint64_t output_by
   staged->lines = lines.value();
   staged->input_bytes = operations::InputBytes(operation.spec, operation.rows).value_or(0);
   staged->output_bytes = output_bytes;
+  staged->by_pieces = GoesByPieces(operation, staged->input_bytes);
   staged->operation = std::move(operation);
   staged->begun = std::chrono::steady_clock::now();
   staged->limit = limit;
@@ -161,8 +164,12 @@ Status StagedOperations::Accept(const Staged& staged, std::optional<void*> strea
 
 void StagedOperations::Enter(StagedOperation& staged, Stage stage) {
   staged.stage = stage;
+  staged.since = std::chrono::steady_clock::now();
+  WakeWatchFor(staged);
+}
+
+void StagedOperations::WakeWatchFor(const StagedOperation& staged) {
   const Time now = std::chrono::steady_clock::now();
-  staged.since = now;
   if (staged.NextLook(now) < watch_sleeps_until_) watch_wakes_.notify_all();
 }
 
@@ -174,17 +181,51 @@ Status StagedOperations::Await(const Staged& staged, void* stream,
       [this, staged](const Status& how) { Guarded(staged, [&] { OnReady(staged, how); }); });
 }
 
+// Returns whether the engine copies the operation's pieces. The front keeps the input of an atomic
+// operation that is in place, which it cannot do in a device's memory.
+bool StagedOperations::GoesByPieces(const protocol::Operation& operation, uint64_t bytes) const {
+  const bool reduces = static_cast<int>(operation.spec.op) < wire::kReductionCount;
+  const bool is_kept = operation.spec.atomic && operation.input == operation.output;
+  return prepare_ != nullptr && reduces && !is_kept && bytes > kWholeBytesMax;
+}
+
+// Asks the driver for the block that the operation needs.
+void StagedOperations::AskForMemory(const Staged& staged) {
+  staged->lines->pinned.Make(staged->id, staged->BytesInHost(),
+                             [this, staged](device::PinnedMemory::Block block) {
+                               Guarded(staged, [&] { OnMemory(staged, std::move(block)); });
+                             });
+  Enter(*staged, Stage::kTaking);
+}
+
+// Returns whether the driver is known to give no pinned memory now. If every operation asked, each
+// of a step would wait for the limit. Half of the limit: the driver may have been asked a moment
+// after the operation that has waited.
+bool StagedOperations::NeedNotAsk(DeviceLines& lines) const {
+  return lines.pinned.HasWaited(pinned_limit_ / 2);
+}
+
+// Makes sure that the engine has memory for pieces. Returns true if there is nothing to wait for.
+// The first operations wait for a block of their own, which comes after this memory.
+bool StagedOperations::PreparePieces(const Staged& staged) {
+  if (staged->block.data() != nullptr || prepare_(*staged->lines)) return true;
+  if (NeedNotAsk(*staged->lines)) return true;
+  AskForMemory(staged);
+  return false;
+}
+
 // Takes memory in the host and begins the copy of the input. Returns true if there is nothing to
 // wait for.
 bool StagedOperations::BeginCopy(const Staged& staged) {
+  if (staged->by_pieces) return PreparePieces(staged);
   DeviceLines& lines = *staged->lines;
   const size_t bytes = staged->BytesInHost();
   if (staged->block.data() == nullptr) staged->block = lines.pinned.TakeUnused(bytes);
+  if (staged->block.data() == nullptr && NeedNotAsk(lines)) {
+    staged->block = device::PinnedMemory::Ordinary(bytes);
+  }
   if (staged->block.data() == nullptr && bytes > 0) {
-    lines.pinned.Make(staged->id, bytes, [this, staged](device::PinnedMemory::Block block) {
-      Guarded(staged, [&] { OnMemory(staged, std::move(block)); });
-    });
-    Enter(*staged, Stage::kTaking);
+    AskForMemory(staged);
     return false;
   }
   if (staged->input_bytes == 0) return true;
@@ -255,16 +296,20 @@ bool StagedOperations::Submit(const Staged& staged, const Status& input) {
   }
   bool has_memory = true;
   try {
-    protocol::Operation in_host = staged->operation;
-    if (input.ok()) {
-      in_host.input = staged->host_input();
-      in_host.output = staged->host_output();
-    } else {
-      in_host.no_input = {input.code(), "rank " + std::to_string(rank_) +
-                                            " has no input for tensor '" + in_host.name +
-                                            "': " + input.message()};
+    protocol::Operation submitted = staged->operation;
+    if (staged->by_pieces) {
+      submitted.memory = Memory::kDevice;
+      submitted.device = {staged->lines, staged->id};
+    } else if (input.ok()) {
+      submitted.input = staged->host_input();
+      submitted.output = staged->host_output();
     }
-    events_.submit(std::move(in_host), [this, staged](protocol::Outcome outcome) {
+    if (!input.ok()) {
+      submitted.no_input = {input.code(), "rank " + std::to_string(rank_) +
+                                              " has no input for tensor '" + submitted.name +
+                                              "': " + input.message()};
+    }
+    events_.submit(std::move(submitted), [this, staged](protocol::Outcome outcome) {
       Guarded(staged, [&] { OnResult(staged, std::move(outcome)); });
     });
   } catch (const std::bad_alloc&) {  // nothing was accepted
@@ -282,13 +327,15 @@ void StagedOperations::SubmitOrGiveUp(const Staged& staged, const Status& input)
 void StagedOperations::NoteBegun(StagedOperation& staged) {
   {
     MutexLock lock(mutex_);
-    if (std::exchange(staged.has_begun, true) || --unbegun_ > 0) return;
+    if (std::exchange(staged.has_begun, true)) return;
+    WakeWatchFor(staged);
+    if (--unbegun_ > 0) return;
   }
   const Telling telling(*this);
   if (!telling.stops()) events_.all_begun();
 }
 
-// The operation has ended in the host's memory; on a thread of the engine.
+// The operation has ended in the engine; on a thread of the engine.
 void StagedOperations::OnResult(const Staged& staged, protocol::Outcome outcome) {
   {
     MutexLock lock(mutex_);
@@ -296,6 +343,7 @@ void StagedOperations::OnResult(const Staged& staged, protocol::Outcome outcome)
     staged->has_outcome = true;
     if (staged->copy_is_left) return;
   }
+  if (staged->by_pieces) return EndWhenOver(staged);
   if (!staged->outcome.status.ok() || staged->output_bytes == 0) {
     return End(staged, std::move(staged->outcome));
   }
@@ -306,6 +354,19 @@ void StagedOperations::OnResult(const Staged& staged, protocol::Outcome outcome)
                              End(staged, std::move(staged->outcome));
                            });
                          });
+  MutexLock lock(mutex_);
+  if (!staged->has_ended) Enter(*staged, Stage::kReturning);
+}
+
+// Ends an operation that went by pieces. Copies of pieces that lanes have abandoned may still use
+// its memory, and launches of a group of GPUs.
+void StagedOperations::EndWhenOver(const Staged& staged) {
+  staged->lines->down.WhenOver(staged->id, [this, staged] {
+    staged->lines->up.WhenOver(staged->id, [this, staged] {
+      staged->lines->launches.WhenOver(staged->id,
+                                       [this, staged] { End(staged, std::move(staged->outcome)); });
+    });
+  });
   MutexLock lock(mutex_);
   if (!staged->has_ended) Enter(*staged, Stage::kReturning);
 }

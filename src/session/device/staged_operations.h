@@ -1,6 +1,8 @@
 // Operations whose input and output lie in a device's memory. Such an operation waits until the
-// stream of its user has written the input, and is carried out in host memory, with a copy before
-// it and one behind it.
+// stream of its user has written the input. A large reduction then goes to the engine as it is, if
+// the engine copies pieces from and to devices (runtime/worker/device_paths.h,
+// machine/room/device_mover.h). Any other operation is carried out in host memory, with a copy
+// before it and one behind it.
 //
 // Any thread may call it. Lines (device/copy_line.h, device/ready_line.h) make all calls of the
 // device's driver that may block, except for those inside Start, which are the user's own. If the
@@ -39,13 +41,17 @@ class StagedOperations {
  public:
   using Done = runtime::Engine::Done;
   using FindDevices = std::function<Result<std::unique_ptr<device::Devices>>()>;
+  static constexpr Duration kPinnedLimit = seconds(5);
+  // Reductions of more bytes go by pieces.
+  static constexpr uint64_t kWholeBytesMax = uint64_t{64} << 10;
   struct Events {
-    // Begins an operation in host memory, like Engine::Submit.
+    // Begins an operation in host memory, or by pieces, like Engine::Submit.
     std::function<void(protocol::Operation, Done)> submit;
     // The last operation that had not begun has begun, or has ended.
     std::function<void()> all_begun;
-    // The names of operations that have waited for their input for a second, after each change.
-    std::function<void(std::vector<std::string> names)> late;
+    // Hears of inputs and copies that have waited for a second, after each change; so again and
+    // again while a copy is under way.
+    std::function<void(protocol::DeviceWaits waits)> late;
     // The operation cannot end well here, and other ranks cannot hear of that any more: the job
     // must lose this process.
     std::function<void(const std::string& why)> give_up;
@@ -55,8 +61,9 @@ class StagedOperations {
   // Looks for devices when somebody asks for the first time. `rank`: this one, for errors.
   // `stall_after`: when an operation that waits for its input is worth a warning; zero: never.
   // `pinned_limit`: of the wait for pinned memory; then an operation takes ordinary memory.
+  // `prepare`: the engine's, if it takes reductions in a device's memory; else null.
   StagedOperations(FindDevices find, Events events, uint32_t rank, Duration stall_after,
-                   Duration pinned_limit = seconds(5));
+                   Duration pinned_limit = kPinnedLimit, runtime::PrepareDevice prepare = nullptr);
   // Blocks until no copy is under way. REQUIRES: no operation is in the engine.
   ~StagedOperations();
   StagedOperations(const StagedOperations&) = delete;
@@ -123,6 +130,10 @@ class StagedOperations {
   Status Await(const Staged& staged, void* stream, std::unique_ptr<device::Mark> mark)
       BYTEPS_REQUIRES(mutex_);
   void Enter(StagedOperation& staged, Stage stage) BYTEPS_REQUIRES(mutex_);
+  void WakeWatchFor(const StagedOperation& staged) BYTEPS_REQUIRES(mutex_);
+  bool GoesByPieces(const protocol::Operation& operation, uint64_t bytes) const;
+  bool NeedNotAsk(DeviceLines& lines) const;
+  bool PreparePieces(const Staged& staged) BYTEPS_REQUIRES(mutex_);
   bool BeginCopy(const Staged& staged) BYTEPS_REQUIRES(mutex_);
   void OnReady(const Staged& staged, const Status& status);
   void OnMemory(const Staged& staged, device::PinnedMemory::Block block);
@@ -131,6 +142,8 @@ class StagedOperations {
   bool Submit(const Staged& staged, const Status& input);
   void SubmitOrGiveUp(const Staged& staged, const Status& input);
   void OnResult(const Staged& staged, protocol::Outcome outcome);
+  void EndWhenOver(const Staged& staged);
+  void AskForMemory(const Staged& staged) BYTEPS_REQUIRES(mutex_);
   // Ends an operation, and this process' part in the job.
   void GiveUp(const Staged& staged, const Status& status);
   void End(const Staged& staged, protocol::Outcome outcome);
@@ -138,6 +151,11 @@ class StagedOperations {
   void EndLateOnes(Time now);
   void EndLateOne(const LateOne& one, Time now);
   void TellLateOnes(Time now);
+  protocol::DeviceWaits LateOnes(Time now, std::vector<std::string>& warnings)
+      BYTEPS_REQUIRES(mutex_);
+  void NoteSlowCopies(DeviceLines& lines, Time now, protocol::DeviceWaits& waits,
+                      std::vector<std::string>& warnings) BYTEPS_REQUIRES(mutex_);
+  bool IsWorthAWarning(StagedOperation& staged, Time since, Time now) const BYTEPS_REQUIRES(mutex_);
   void Watch();
   // Runs what a line or the engine has called. They could do nothing with an exception.
   template <typename Body>
@@ -154,6 +172,7 @@ class StagedOperations {
   const uint32_t rank_;
   const Duration stall_after_;
   const Duration pinned_limit_;
+  const runtime::PrepareDevice prepare_;
   const Status shut_down_;
   const Status no_memory_;
 
@@ -172,7 +191,7 @@ class StagedOperations {
   bool stops_ BYTEPS_GUARDED_BY(mutex_) = false;
   size_t unbegun_ BYTEPS_GUARDED_BY(mutex_) = 0;  // operations that were not submitted yet
   size_t telling_ BYTEPS_GUARDED_BY(mutex_) = 0;  // see Telling
-  std::vector<std::string> told_late_;            // the watch's own
+  protocol::DeviceWaits told_late_;               // the watch's own
   std::thread watch_ BYTEPS_GUARDED_BY(mutex_);   // ends what takes too long
 
   // Destroyed first, because its threads use the rest.

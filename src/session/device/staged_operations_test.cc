@@ -122,6 +122,7 @@ class StagedOperationsTest : public ::testing::Test {
   Mutex late_mutex_;
   std::condition_variable late_changed_;
   std::vector<std::vector<std::string>> late_ BYTEPS_GUARDED_BY(late_mutex_);
+  std::vector<wire::SlowCopy> copies_ BYTEPS_GUARDED_BY(late_mutex_);
   std::vector<std::string> warnings_ BYTEPS_GUARDED_BY(late_mutex_);
   std::atomic<int> gave_up_ = 0;
   std::string why_;
@@ -134,10 +135,11 @@ class StagedOperationsTest : public ::testing::Test {
          Submit(operation, done);
        },
        [this] { ++all_begun_; },
-       [this](std::vector<std::string> names) {
+       [this](protocol::DeviceWaits waits) {
          if (throws_late_) throw std::bad_alloc();
          MutexLock lock(late_mutex_);
-         late_.push_back(std::move(names));
+         late_.push_back(std::move(waits.late_inputs));
+         copies_ = std::move(waits.copies);
          late_changed_.notify_all();
        },
        [this](const std::string& why) {
@@ -280,6 +282,32 @@ TEST_F(StagedOperationsTest, ALateInputIsTold) {
   EXPECT_TRUE(late_.back().empty());
 }
 
+TEST_F(StagedOperationsTest, ACopyThatStandsStillIsTold) {
+  StagedEnd before;
+  ASSERT_TRUE(Start(before, &stream_).ok());  // the lines have started
+  ASSERT_TRUE(before.Wait().ok());
+  devices_.device(0).copies_wait().Hold();
+  StagedEnd end;
+  ASSERT_TRUE(Start(end, &stream_).ok());
+  {
+    MutexLock lock(late_mutex_);
+    const auto deadline = std::chrono::steady_clock::now() + kPatienceOfStaged;
+    while (copies_.empty() && lock.WaitUntil(late_changed_, deadline)) {
+    }
+    ASSERT_EQ(copies_.size(), 1u);
+    EXPECT_EQ(copies_[0].tensor, "w");
+    EXPECT_EQ(copies_[0].device, "cuda:0");
+    EXPECT_FALSE(copies_[0].to_device);
+    EXPECT_GE(copies_[0].age_ms, 1000u);
+    EXPECT_EQ(late_.back(), std::vector<std::string>{"w"}) << "its input is not there";
+    ASSERT_EQ(warnings_.size(), 1u) << "once";
+    EXPECT_NE(warnings_[0].find("'w' has waited for a copy from cuda:0 for 1 s"), std::string::npos)
+        << warnings_[0];
+  }
+  devices_.device(0).copies_wait().LetGo();
+  EXPECT_TRUE(end.Wait().ok());
+}
+
 TEST_F(StagedOperationsTest, StopEndsWhatWaits) {
   stream_.Hold();
   StagedEnd end;
@@ -340,7 +368,7 @@ TEST_F(StagedOperationsTest, StopAtAnyMomentEndsEachOperationOnce) {
         {[this](protocol::Operation operation, const StagedOperations::Done& done) {
            Submit(operation, done);
          },
-         [] {}, [](std::vector<std::string>) {}, [](const std::string&) {},
+         [] {}, [](const protocol::DeviceWaits&) {}, [](const std::string&) {},
          [](const std::string&) {}},
         0, {});
     ASSERT_TRUE(staged.Find().ok());
@@ -367,16 +395,16 @@ TEST_F(StagedOperationsTest, StopAtAnyMomentEndsEachOperationOnce) {
 // The driver gives no pinned memory, because the device has work that does not end.
 TEST_F(StagedOperationsTest, NobodyWaitsLongForPinnedMemory) {
   devices_.device(0).pinned_waits().Hold();
-  StagedEnd end;
-  ASSERT_TRUE(Start(end, &stream_).ok());
-  ASSERT_TRUE(end.Wait().ok()) << "with ordinary memory";
-  EXPECT_EQ(At(output_), 1);
   StagedEnd late;
   ASSERT_TRUE(Start(late, &stream_, milliseconds(20)).ok());
   const Status how = late.Wait();
   EXPECT_EQ(how.code(), StatusCode::kDeadlineExceeded);
   EXPECT_NE(how.message().find("no memory for its copy from cuda:0 after"), std::string::npos)
       << how.message();
+  StagedEnd end;
+  ASSERT_TRUE(Start(end, &stream_).ok());
+  ASSERT_TRUE(end.Wait().ok()) << "with ordinary memory";
+  EXPECT_EQ(At(output_), 1);
   EXPECT_EQ(gave_up_, 0);
   devices_.device(0).pinned_waits().LetGo();
 }

@@ -89,7 +89,23 @@ Result<OpenDevices::Found> OpenDevices::For(const std::string& own_address, uint
 
 std::vector<std::string> OpenDevices::TakeEventsOf(Device& device) {
   MutexLock lock(events_mutex_);
-  return device.TakeEvents();
+  std::vector<std::string> lines = device.TakeEvents();
+  if (!device.is_dead()) return lines;
+  for (const Watcher& one : watchers_) {
+    if (one.device == &device) one.on_dead();
+  }
+  return lines;
+}
+
+void OpenDevices::Watch(const Device& device, const void* watcher, std::function<void()> on_dead) {
+  MutexLock lock(events_mutex_);
+  watchers_.push_back({&device, watcher, std::move(on_dead)});
+  if (device.is_dead()) watchers_.back().on_dead();
+}
+
+void OpenDevices::Unwatch(const void* watcher) {
+  MutexLock lock(events_mutex_);
+  std::erase_if(watchers_, [&](const Watcher& one) { return one.watcher == watcher; });
 }
 
 void OpenDevices::Avoid(const std::string& host, Time now) {

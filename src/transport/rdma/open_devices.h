@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -41,8 +42,14 @@ class OpenDevices {
   // object. Errors like ChooseDevice. Blocks for milliseconds.
   Result<Found> For(const std::string& own_address, uint32_t lane);
 
-  // Reads what the device says of itself (Device::TakeEvents).
+  // Reads what the device says of itself (Device::TakeEvents). If it is gone, tells all who watch
+  // it: an event wakes those who wait for the descriptor, but only the first of them finds it.
   std::vector<std::string> TakeEventsOf(Device& device);
+  // Calls `on_dead` when the device is gone, on any thread, perhaps several times, and inside this
+  // call if it is gone already. `on_dead` must not block, nor call this object.
+  void Watch(const Device& device, const void* watcher, std::function<void()> on_dead);
+  // Afterwards nothing of the watcher is called any more.
+  void Unwatch(const void* watcher);
 
   // Notes that RDMA with this host has failed; and returns whether connections to the host stay on
   // TCP for now.
@@ -55,12 +62,18 @@ class OpenDevices {
   Status Load() BYTEPS_REQUIRES(mutex_);
   void Refresh() BYTEPS_REQUIRES(mutex_);
   bool IsDead(const std::string& name) BYTEPS_REQUIRES(mutex_);
+  struct Watcher {
+    const Device* device;
+    const void* watcher;
+    std::function<void()> on_dead;
+  };
   DeviceWish WishOf(const std::string& own_address, uint32_t lane) const;
 
   const RdmaOptions options_;
   SlabBudget budget_;
   Mutex mutex_;
   Mutex events_mutex_;
+  std::vector<Watcher> watchers_ BYTEPS_GUARDED_BY(events_mutex_);
   std::optional<Status> loaded_ BYTEPS_GUARDED_BY(mutex_);
   std::unique_ptr<Verbs> verbs_ BYTEPS_GUARDED_BY(mutex_);
   std::vector<DeviceFacts> facts_ BYTEPS_GUARDED_BY(mutex_);

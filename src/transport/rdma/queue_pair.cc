@@ -247,15 +247,14 @@ ConstByteSpan QueuePair::HeadBytesOf(const Message& message) const {
   return {HeadAt(message.slot) + kHeadStreamAt, message.stream_bytes};
 }
 
-BufferRef QueuePair::KeepPayload() {
-  const Message& message = arrived_.front();
-  BufferRef other = parts_.pool.Take(options_.slot_bytes);
-  if (CanRefer({other.data(), options_.slot_bytes})) {
-    return std::exchange(payloads_[message.slot], std::move(other));
-  }
-  ConstByteSpan payload = PayloadOf(message);
-  std::ranges::copy(payload, other.data());
-  return other;
+BufferRef QueuePair::LyingPayload() {
+  if (!spare_) spare_ = TakeReachable();
+  return spare_ ? payloads_[arrived_.front().slot] : BufferRef();
+}
+
+void QueuePair::GiveAway() {
+  payloads_[arrived_.front().slot] = std::move(spare_);
+  GiveBack();
 }
 
 void QueuePair::GiveBack() {

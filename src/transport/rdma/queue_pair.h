@@ -82,11 +82,13 @@ class QueuePair final : private CompletionWatch::Client {
   ConstByteSpan PayloadOf(const Message& message) const {
     return {payloads_[message.slot].data(), message.payload_bytes};
   }
-  // Returns the payload of the first message, to keep: the slot's own buffer, or a copy if the pool
-  // has no other one that the device can reach.
-  BufferRef KeepPayload();
-  // The bytes of the first message are used up, so its slot serves again.
+  // Returns the buffer in which the payload of the first message lies, for a user who may keep it;
+  // null: the pool has no other buffer for the slot that the device can reach.
+  BufferRef LyingPayload();
+  // The bytes of the first message are used up, so its slot serves again: with the same buffer, or,
+  // if a user keeps LyingPayload, with another one.
   void GiveBack();
+  void GiveAway();
 
   // ---- sending ----
 
@@ -159,6 +161,7 @@ class QueuePair final : private CompletionWatch::Client {
   std::vector<BufferRef> payloads_;  // of the slots
   ReceiveSlots receive_slots_;
   RingQueue<Message> arrived_;
+  BufferRef spare_;  // replaces the next payload that is given away
   uint64_t received_ = 0;
 
   SendSlots send_slots_;

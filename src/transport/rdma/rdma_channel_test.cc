@@ -140,6 +140,61 @@ TEST_F(RdmaChannelTest, AFrameWithAPieceIsOneMessageAndSmallFramesShareOne) {
   EXPECT_EQ(library_.control().counts().messages - before, 2u);
 }
 
+TEST_F(RdmaChannelTest, ABufferOfThePoolLeavesWithoutACopyAndMayBeKeptWithoutOne) {
+  Open();
+  std::vector<std::byte> head(64, std::byte{1});
+  BufferRef piece = hosts_[0].pool.Take(32768);
+  std::ranges::fill(ByteSpan(piece.data(), 32768), std::byte{2});
+  std::vector<iovec> frame = {{head.data(), head.size()}, {piece.data(), 32768}};
+  const std::vector<const BufferRef*> keeps = {nullptr, &piece};
+  EXPECT_EQ(A().SendKept(frame, keeps).bytes, 64u + 32768u);
+  EXPECT_EQ(A().copied_out_bytes(), 0u);
+  EXPECT_EQ(pairs_[0]->referred_messages(), 1u);
+  ASSERT_TRUE(Until([&] { return A().unconfirmed_bytes() == 0; }));
+
+  std::vector<std::byte> got(40000);
+  std::vector<iovec> in = {{got.data(), got.size()}};
+  auto passed = B().Receive(in);
+  EXPECT_EQ(passed.bytes, 64u) << "the payload waits until it has a place";
+  EXPECT_EQ(passed.stop, ByteChannel::kThrough);
+  EXPECT_FALSE(B().Lying(32767));
+  BufferRef lying = B().Lying(32768);
+  ASSERT_TRUE(lying);
+  in = {{lying.data(), 32768}};
+  passed = B().Receive(in);
+  EXPECT_EQ(passed.bytes, 32768u);
+  EXPECT_EQ(B().copied_in_bytes(), 0u);
+  EXPECT_EQ(lying.data()[0], std::byte{2});
+  EXPECT_EQ(lying.data()[32767], std::byte{2});
+
+  // The same without anybody who keeps anything.
+  EXPECT_EQ(A().Send(frame).bytes, 64u + 32768u);
+  ASSERT_TRUE(Until([&] { return B().pair().HasMessage(); }));
+  in = {{got.data(), got.size()}};
+  EXPECT_EQ(B().Receive(in).bytes, 64u);
+  EXPECT_EQ(B().Receive(in).bytes, 32768u);
+  EXPECT_EQ(A().copied_out_bytes(), 32768u);
+  EXPECT_EQ(B().copied_in_bytes(), 32768u);
+}
+
+// A small payload in a whole slot would hold eight times its memory.
+TEST_F(RdmaChannelTest, APayloadOfLessThanHalfASlotIsCopied) {
+  Open();
+  std::vector<std::byte> head(64);
+  std::vector<std::byte> piece(16383);
+  for (size_t bytes : {size_t{16384}, size_t{16383}, size_t{4096}}) {
+    piece.resize(bytes);
+    std::vector<iovec> frame = {{head.data(), head.size()}, {piece.data(), piece.size()}};
+    A().Send(frame);
+    ASSERT_TRUE(Until([&] { return B().pair().HasMessage(); }));
+    std::vector<std::byte> got(40000);
+    std::vector<iovec> in = {{got.data(), got.size()}};
+    EXPECT_EQ(B().Receive(in).bytes, 64u);
+    EXPECT_EQ(static_cast<bool>(B().Lying(bytes)), bytes == 16384);
+    EXPECT_EQ(B().Receive(in).bytes, bytes);
+  }
+}
+
 TEST_F(RdmaChannelTest, WithoutSlotsTheSenderWaitsAndTheReaderIsWoken) {
   Open(4, 4096);
   std::vector<std::byte> bytes(100000);
@@ -158,7 +213,8 @@ TEST_F(RdmaChannelTest, WhatWasSentBeforeTheEndIsReadBeforeTheEnd) {
   std::vector<std::byte> bytes(10000, std::byte{7});
   std::vector<iovec> out = {{bytes.data(), bytes.size()}};
   EXPECT_EQ(A().Send(out).bytes, bytes.size());
-  ASSERT_TRUE(Until([&] { return A().unconfirmed_bytes() == 0; }));
+  // The other end's device has the message, and its loop has not looked yet.
+  ASSERT_TRUE(PollUntil(hosts_[0], hosts_[0], [&] { return A().unconfirmed_bytes() == 0; }));
   Leave(0);
   B().Woken();
   std::vector<std::byte> got(20000);

@@ -14,7 +14,9 @@ namespace {
 
 Backend Of(const std::string& name, std::function<RdmaOptions()> options,
            OverStandin::Prepare prepare = nullptr) {
-  Backend backend{name, nullptr, "127.0.0.1:0", "127.0.0.1:1"};
+  std::string own = standin::RealAddress();
+  if (own.empty()) own = "127.0.0.1";
+  Backend backend{name, nullptr, own + ":0", own + ":1"};
   backend.moves = !options().offers_at_once;
   backend.make = [options = std::move(options), prepare = std::move(prepare)] {
     return std::make_unique<OverStandin>(options(), prepare);

@@ -18,12 +18,15 @@
 
 namespace byteps::transport {
 
-// The stand-in, as it is at the beginning.
+// The stand-in, as it is at the beginning; or the system's library, which tells nothing.
 class StandinLibrary {
  public:
-  StandinLibrary() : verbs_(LoadVerbs(standin::LibraryPath()).value()) { control().Reset(); }
+  StandinLibrary() : verbs_(LoadVerbs(standin::LibraryPath()).value()) {
+    if (standin::RealAddress().empty()) control().Reset();
+  }
   // Nothing may be left, and nobody may have made a mistake.
   ~StandinLibrary() {
+    if (!standin::RealAddress().empty()) return;
     EXPECT_TRUE(control().counts().nothing_is_open());
     EXPECT_EQ(control().counts().not_ready, 0u);
     for (const std::string& one : control().complaints()) ADD_FAILURE() << one;

@@ -39,6 +39,7 @@ RdmaLoop::RdmaLoop(const TcpOptions& tcp, const ByteChannels& channels, const Rd
 
 // The waits in progress go with the reactor, which is gone after this.
 RdmaLoop::~RdmaLoop() {
+  open_.Unwatch(this);
   for (auto& [device, use] : uses_) {
     use->watch.reset();
     memory_->Drop(*device);
@@ -95,6 +96,8 @@ Result<RdmaLoop::Use*> RdmaLoop::UseOf(Device& device) {
     }
     AwaitCompletions(*use);
     AwaitEvents(*use);
+    open_.Watch(device, this,
+                [this, used = use.get()] { Post([this, used] { OnDeviceIsDead(*used); }); });
   }
   return use.get();
 }
@@ -113,9 +116,7 @@ void RdmaLoop::AwaitEvents(Use& use) {
     for (const std::string& line : open_.TakeEventsOf(use.device)) {
       if (rdma_.on_device_event) rdma_.on_device_event(line);
     }
-    // Another loop may have read the event.
-    if (use.device.is_dead()) return OnDeviceIsDead(use);
-    AwaitEvents(use);
+    if (!use.device.is_dead()) AwaitEvents(use);
   });
 }
 

@@ -59,7 +59,9 @@ void SwitchingChannel::Attach(ChannelHost& host, bool moved) {
 // that.
 void SwitchingChannel::Release() {
   if (host_ == nullptr) return;
-  if (rdma_ != nullptr && rdma_->pair().status().code() == StatusCode::kUnavailable) Avoid();
+  const bool failed = rdma_ != nullptr && rdma_->pair().status().code() == StatusCode::kUnavailable;
+  // A process that is gone takes its queue pair along, which says nothing against its host.
+  if (failed && !rdma_->PeerHasEnded()) Avoid();
   limit_.reset();
   EndPair();
   host_ = nullptr;
@@ -76,7 +78,12 @@ ByteChannel::Passed SwitchingChannel::Receive(std::span<const iovec> parts) {
   return rdma_ == nullptr ? Passed{0, EPROTO} : rdma_->Receive(parts);
 }
 
-ByteChannel::Passed SwitchingChannel::Send(std::span<const iovec> parts) {
+BufferRef SwitchingChannel::Lying(size_t bytes) {
+  return ReceivesOver() && rdma_ != nullptr ? rdma_->Lying(bytes) : BufferRef();
+}
+
+ByteChannel::Passed SwitchingChannel::SendKept(std::span<const iovec> parts,
+                                               std::span<const BufferRef* const> keeps) {
   if (!SendsOver()) return plain_->Send(parts);
   while (switch_left_ > 0) {
     const std::byte* from = kSwitchFrame.data() + kSwitchFrame.size() - switch_left_;
@@ -85,7 +92,7 @@ ByteChannel::Passed SwitchingChannel::Send(std::span<const iovec> parts) {
     if (count < 0) return {0, errno == EWOULDBLOCK ? EAGAIN : errno};
     switch_left_ -= static_cast<size_t>(count);
   }
-  return rdma_ == nullptr ? Passed{0, EPROTO} : rdma_->Send(parts);
+  return rdma_ == nullptr ? Passed{0, EPROTO} : rdma_->SendKept(parts, keeps);
 }
 
 size_t SwitchingChannel::unconfirmed_bytes() const {

@@ -32,7 +32,9 @@ class SwitchingChannel final : public ByteChannel {
   int Open() override { return plain_->Open(); }
   void Woken() override;
   Passed Receive(std::span<const iovec> parts) override;
-  Passed Send(std::span<const iovec> parts) override;
+  Passed Send(std::span<const iovec> parts) override { return SendKept(parts, {}); }
+  Passed SendKept(std::span<const iovec> parts, std::span<const BufferRef* const> keeps) override;
+  BufferRef Lying(size_t bytes) override;
   size_t unsent_bytes() const override { return switch_left_; }
   size_t unconfirmed_bytes() const override;
   size_t held_bytes_max() const override;

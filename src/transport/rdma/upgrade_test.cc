@@ -18,6 +18,8 @@ struct World {
   bool was_connected[2] = {};  // it may have given up meanwhile
   bool probe_flies[2] = {};
   bool confirmation_flies[2] = {};
+  bool peer_came[2] = {};
+  bool is_confirmed[2] = {};
   bool may_fail[2] = {};
   Status closed;
   bool loses_probes = false;
@@ -82,6 +84,7 @@ class Walk {
         go([&](World& w) {
           w.probe_flies[end] = false;
           w.confirmation_flies[end] = true;
+          w.peer_came[1 - end] = true;
           w.Do(1 - end, w.ends[1 - end].OnPeerProbe());
         });
       }
@@ -89,11 +92,13 @@ class Walk {
         moved = true;
         go([&](World& w) {
           w.confirmation_flies[end] = false;
+          w.is_confirmed[end] = true;
           w.Do(end, w.ends[end].OnProbeConfirmed());
         });
       }
       if (world.ends[end].WantsSwitch()) {
         moved = true;
+        ASSERT_TRUE(world.peer_came[end] && world.is_confirmed[end]) << "a switch without proof";
         go([&](World& w) {
           w.tcp[end].push_back(Said::kSwitch);
           w.ends[end].OnSwitched();
@@ -189,6 +194,23 @@ TEST(UpgradeTest, WhatNoCorrectPeerSendsClosesTheConnection) {
   twice.OnPeerProbe();
   EXPECT_FALSE(closes(twice.OnSwitch()));
   EXPECT_TRUE(closes(twice.OnSwitch()));
+}
+
+// Each end closes by itself, whatever the other one does.
+TEST(UpgradeTest, ARefusalThatMeetsASwitchClosesTheConnectionAtBothEnds) {
+  Upgrade switched;
+  switched.Begin();
+  switched.OnAccept();
+  switched.OnPeerProbe();
+  switched.OnProbeConfirmed();
+  ASSERT_TRUE(switched.WantsSwitch());
+  switched.OnSwitched();
+  const Decline failed{Decline::Code::kFailed, "it failed"};
+  EXPECT_EQ(switched.OnDecline(failed).closes.code(), StatusCode::kUnavailable);
+  Upgrade refused;
+  refused.OnOffer();
+  EXPECT_TRUE(refused.Fail(failed).decline);
+  EXPECT_EQ(refused.OnSwitch().closes.code(), StatusCode::kUnavailable);
 }
 
 TEST(UpgradeTest, TheReasonIsKept) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <set>
 #include <string>
 
@@ -17,12 +18,29 @@ class VerbsContractTest : public testing::Test {
     Result<Verbs> loaded = LoadVerbs(standin::LibraryPath());
     ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
     verbs_ = loaded.value();
-    device_ = std::make_unique<OpenedDevice>(verbs_);
-    for (auto& end : ends_) end = std::make_unique<PairEnd>(*device_);
+    device_ = std::make_unique<OpenedDevice>(verbs_, NameOfDevice(0));
+    ASSERT_NE(device_->context, nullptr);
+    ends_[0] = std::make_unique<PairEnd>(*device_);
+    // Between two devices all goes over their link.
+    if (NameOfDevice(1) != NameOfDevice(0)) {
+      other_ = std::make_unique<OpenedDevice>(verbs_, NameOfDevice(1));
+      ASSERT_NE(other_->context, nullptr);
+    }
+    ends_[1] = std::make_unique<PairEnd>(other_ == nullptr ? *device_ : *other_);
   }
   void TearDown() override {
     for (auto& end : ends_) end.reset();
+    other_.reset();
     device_.reset();
+  }
+  // Returns a name of TEST_RDMA_DEVICES, such as "mlx5_0" or "rxe1,rxe3"; empty: the first device.
+  static std::string NameOfDevice(size_t end) {
+    // tidy-allow(environment): the lane `rdma` runs this program in another way than ctest does.
+    const char* text = std::getenv("TEST_RDMA_DEVICES");
+    const std::string names = text == nullptr ? "" : text;
+    const size_t comma = names.find(',');
+    return end == 0 || comma == std::string::npos ? names.substr(0, comma)
+                                                  : names.substr(comma + 1);
   }
 
   PairEnd& A() { return *ends_[0]; }
@@ -43,6 +61,7 @@ class VerbsContractTest : public testing::Test {
 
   Verbs verbs_;
   std::unique_ptr<OpenedDevice> device_;
+  std::unique_ptr<OpenedDevice> other_;
   std::unique_ptr<PairEnd> ends_[2];
 };
 
@@ -163,7 +182,10 @@ TEST_F(VerbsContractTest, InlineBytesMayBeReusedAtOnce) {
 TEST_F(VerbsContractTest, AFullQueueRefusesTheMessageThatDoesNotFit) {
   Connect(0);  // nothing is received, so nothing is acknowledged
   for (uint64_t i = 0; i < kDepth; ++i) ASSERT_EQ(A().SendText(kDepth + i, "x"), 0);
-  EXPECT_NE(A().SendText(kDepth, "x"), 0);
+  // A device may have more room than it was asked for.
+  bool is_refused = false;
+  for (uint64_t i = 0; i < 1000 && !is_refused; ++i) is_refused = A().SendText(kDepth, "x") != 0;
+  EXPECT_TRUE(is_refused);
 }
 
 TEST_F(VerbsContractTest, AStateThatDoesNotFitRefusesWork) {

@@ -20,11 +20,13 @@ namespace byteps::transport {
 inline constexpr uint32_t kDepth = 16;
 inline constexpr size_t kPlaceBytes = 4096;
 
-// A device, opened.
+// A device, opened: the one with this name, or the first.
 struct OpenedDevice {
-  explicit OpenedDevice(const Verbs& verbs) : v(verbs) {
+  explicit OpenedDevice(const Verbs& verbs, const std::string& name = "") : v(verbs) {
     ibv_device** list = v.get_device_list(nullptr);
-    context = v.open_device(list[0]);
+    ibv_device** at = list;
+    while (!name.empty() && *at != nullptr && name != v.get_device_name(*at)) ++at;
+    if (*at != nullptr) context = v.open_device(*at);
     v.free_device_list(list);
     domain = v.alloc_pd(context);
     ibv_gid_entry entry{};

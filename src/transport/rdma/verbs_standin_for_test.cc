@@ -6,7 +6,15 @@
 
 namespace byteps::standin {
 
-std::string LibraryPath() { return BYTEPS_VERBS_STANDIN; }
+std::string RealAddress() {
+  // tidy-allow(environment): the lane `rdma` runs this program in another way than ctest does.
+  const char* address = std::getenv("TEST_RDMA_ADDRESS");
+  return address == nullptr ? "" : address;
+}
+
+std::string LibraryPath() {
+  return RealAddress().empty() ? BYTEPS_VERBS_STANDIN : "libibverbs.so.1";
+}
 
 Control& TheControl() {
   void* library = dlopen(LibraryPath().c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -52,6 +52,9 @@ class Control {
   // Delays each message, and each acknowledgement, by up to so many microseconds, drawn from
   // `seed`.
   virtual void Delay(uint64_t seed, uint32_t microseconds_max) = 0;
+  // Messages and acknowledgements stay on their way until this is over. REQUIRES: both ends are in
+  // this process.
+  virtual void Hold(bool held) = 0;
   // The message that is the `number`th from now on (1: the next) ends with this ibv_wc_status at
   // its sender.
   virtual void FailMessage(uint64_t number, int status) = 0;
@@ -65,6 +68,9 @@ class Control {
   virtual void SetPortActive(size_t device, bool active) = 0;
   // The device is gone: its queue pairs end in errors, and it raises IBV_EVENT_DEVICE_FATAL.
   virtual void KillDevice(size_t device) = 0;
+  // The device is gone like one that was pulled out: it raises IBV_EVENT_DEVICE_FATAL and does
+  // nothing more. Its queue pairs neither end nor say anything, and take what is posted.
+  virtual void LoseDevice(size_t device) = 0;
   // From now on nothing arrives any more, and nobody is told.
   virtual void Silence(bool silent) = 0;
   // Hides the devices, as a container without /dev/infiniband does.
@@ -74,9 +80,14 @@ class Control {
   ~Control() = default;
 };
 
-// Returns where the build has put the library.
+// Returns the address of a device over which tests shall run, instead of the stand-in, as in the
+// lane `rdma` (TEST_RDMA_ADDRESS). Empty: the stand-in.
+std::string RealAddress();
+// Returns where the build has put the library; the name of the system's, if the tests run over a
+// device.
 std::string LibraryPath();
-// Returns the control of the stand-in, and loads the library if it is not loaded yet.
+// Returns the control of the stand-in, and loads the library if it is not loaded yet. Ends the
+// program if the tests run over a device.
 Control& TheControl();
 
 }  // namespace byteps::standin

@@ -185,6 +185,21 @@ TEST_F(StandinTest, ADeviceThatDiesEndsItsPairsAndSaysSo) {
   verbs_.ack_async_event(&event);
 }
 
+TEST_F(StandinTest, ADeviceThatIsPulledOutOnlySaysSo) {
+  control_->LoseDevice(0);
+  ASSERT_EQ(A().SendText(kDepth, "lost"), 0);
+  ibv_async_event event{};
+  ASSERT_EQ(verbs_.get_async_event(device_->context, &event), 0);
+  EXPECT_EQ(event.event_type, IBV_EVENT_DEVICE_FATAL);
+  verbs_.ack_async_event(&event);
+  // tidy-allow(sleep): it gives the device time for a mistake.
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  ibv_wc none{};
+  for (ibv_cq* queue : {A().sent, A().received, B().sent, B().received}) {
+    EXPECT_EQ(ibv_poll_cq(queue, 1, &none), 0);
+  }
+}
+
 TEST_F(StandinTest, APortThatGoesDownSaysSo) {
   control_->SetPortActive(0, false);
   ibv_async_event event{};

@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 
+#include "src/base/buffer_pool.h"
 #include "src/base/status.h"
 #include "src/base/types.h"
 
@@ -75,6 +76,18 @@ class ByteChannel {
   // kThrough: it took all. EAGAIN: the caller calls it again when the socket is writable, even if
   // only unsent_bytes are left. If room_wakes_reader(), it waits for a readable socket instead.
   virtual Passed Send(std::span<const iovec> parts) = 0;
+
+  // Does the same. keeps[i] is the buffer in which parts[i] lies, or null. A channel that holds on
+  // to the buffer may send the part from where it lies, also after the call.
+  virtual Passed SendKept(std::span<const iovec> parts,
+                          std::span<const BufferRef* const> /*keeps*/) {
+    return Send(parts);
+  }
+
+  // Returns the buffer of the loop's pool in which the next `bytes` of the stream lie, from its
+  // begin; null: they do not lie in one alone. If the caller takes it, the next Receive must begin
+  // with these bytes as its place. Then nothing is copied, and the channel lets go of the buffer.
+  virtual BufferRef Lying(size_t /*bytes*/) { return {}; }
 
   // Returns the bytes that Send has taken and the socket has not. The next Send, even without
   // parts, goes on with them.

@@ -38,7 +38,8 @@ class Echo {
     frame_.payload = place_;
     queue.Push(frame_);
     iovec parts[2];
-    auto gathered = batch.Gather(parts, SIZE_MAX);
+    const BufferRef* keeps[2];
+    auto gathered = batch.Gather(parts, keeps, SIZE_MAX);
     for (size_t i = 0; i < gathered.parts; ++i) {
       auto* bytes = static_cast<std::byte*>(parts[i].iov_base);
       written_.insert(written_.end(), bytes, bytes + parts[i].iov_len);

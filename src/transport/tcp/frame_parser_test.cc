@@ -39,7 +39,8 @@ std::vector<std::byte> Encode(const std::vector<Seen>& frames) {
   std::vector<std::byte> stream;
   while (!batch.empty()) {
     iovec parts[4];
-    auto gathered = batch.Gather(parts, 1000);
+    const BufferRef* keeps[4];
+    auto gathered = batch.Gather(parts, keeps, 1000);
     for (size_t i = 0; i < gathered.parts; ++i) {
       auto* bytes = static_cast<std::byte*>(parts[i].iov_base);
       stream.insert(stream.end(), bytes, bytes + parts[i].iov_len);

@@ -19,12 +19,14 @@ void SendBatch::YieldToMoreUrgent() {
   taken_.resize(begun);
 }
 
-SendBatch::Gathered SendBatch::Gather(std::span<iovec> out, size_t bytes_max) {
+SendBatch::Gathered SendBatch::Gather(std::span<iovec> out, std::span<const BufferRef*> keeps,
+                                      size_t bytes_max) {
   YieldToMoreUrgent();
   Gathered gathered;
-  auto add = [&](ConstByteSpan bytes) {
+  auto add = [&](ConstByteSpan bytes, const BufferRef* keep) {
     size_t size = std::min(bytes.size(), bytes_max - gathered.bytes);
     if (size == 0) return;
+    keeps[gathered.parts] = keep;
     out[gathered.parts++] = Part(bytes.data(), size);
     gathered.bytes += size;
   };
@@ -37,8 +39,8 @@ SendBatch::Gathered SendBatch::Gather(std::span<iovec> out, size_t bytes_max) {
     }
     const FrameQueue::Entry& frame = queue_.Get(taken_[i]);
     size_t head_skip = std::min<size_t>(skip, frame.head_bytes);
-    add(ConstByteSpan(frame.head, frame.head_bytes).subspan(head_skip));
-    add(frame.payload.subspan(skip - head_skip));
+    add(ConstByteSpan(frame.head, frame.head_bytes).subspan(head_skip), nullptr);
+    add(frame.payload.subspan(skip - head_skip), frame.keep ? &frame.keep : nullptr);
     skip = 0;
   }
   return gathered;

@@ -25,9 +25,10 @@ class SendBatch {
     size_t bytes = 0;
   };
 
-  // Names the bytes to write next, in order, at most `bytes_max`.
-  // The memory stays valid until Written, Clear or a change of the queue.
-  Gathered Gather(std::span<iovec> out, size_t bytes_max);
+  // Names the bytes to write next, in order, at most `bytes_max`, and for each part the buffer that
+  // keeps it, or null. Both stay valid until Written, Clear or a change of the queue.
+  // REQUIRES: `keeps` is as long as `out`.
+  Gathered Gather(std::span<iovec> out, std::span<const BufferRef*> keeps, size_t bytes_max);
 
   // Notes that the first `bytes` of the gathered bytes have been written. Releases frames that are
   // written completely.

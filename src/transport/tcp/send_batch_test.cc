@@ -25,7 +25,8 @@ class SendBatchTest : public ::testing::Test {
   // Writes at most `bytes` and returns them as text.
   std::string Write(size_t bytes, size_t parts_max = 255) {
     std::vector<iovec> parts(parts_max);
-    auto gathered = batch_.Gather(parts, bytes);
+    std::vector<const BufferRef*> keeps(parts_max);
+    auto gathered = batch_.Gather(parts, keeps, bytes);
     EXPECT_LE(gathered.bytes, bytes);
     std::string text;
     for (size_t i = 0; i < gathered.parts; ++i) {
@@ -76,11 +77,31 @@ TEST_F(SendBatchTest, FramesThatWereGatheredButNotBegunGiveWay) {
   Push("b", 1000);
   Push("c", 1000);
   std::vector<iovec> parts(16);
-  batch_.Gather(parts, 100000);
+  std::vector<const BufferRef*> keeps(16);
+  batch_.Gather(parts, keeps, 100000);
   batch_.Written(10);  // the kernel took the beginning of "a" only
   Push("z", 0, 9);
   Push("d", 0, 0);
   EXPECT_EQ(Order(Write(100000)), "zbcd");
+}
+
+TEST_F(SendBatchTest, APayloadIsNamedWithTheBufferThatKeepsIt) {
+  BufferPool pool;
+  OutFrame frame;
+  frame.header_bytes = 1;
+  frame.keep = pool.Take(100);
+  frame.payload = ConstByteSpan(frame.keep.data(), 100);
+  queue_.Push(std::move(frame));
+  Push("a", 10);
+  iovec parts[8];
+  const BufferRef* keeps[8];
+  ASSERT_EQ(batch_.Gather(parts, keeps, 1000).parts, 4u);
+  EXPECT_EQ(keeps[0], nullptr);
+  ASSERT_NE(keeps[1], nullptr);
+  EXPECT_EQ(keeps[1]->data(), parts[1].iov_base);
+  EXPECT_EQ(keeps[2], nullptr);
+  EXPECT_EQ(keeps[3], nullptr);
+  batch_.Clear();
 }
 
 TEST_F(SendBatchTest, FewPartsAreEnough) {

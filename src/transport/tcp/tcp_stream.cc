@@ -281,7 +281,7 @@ void TcpStream::Parse(ConstByteSpan bytes) {
   while (phase_ == Phase::kOpen && !more) {
     switch (parser_.Next(bytes)) {
       case FrameParser::Event::kMore: more = true; break;
-      case FrameParser::Event::kHeader: HandleHeader(); break;
+      case FrameParser::Event::kHeader: HandleHeader(bytes); break;
       case FrameParser::Event::kFrame:
         diverted_ = BufferRef();
         IsOwnKind(parser_.kind()) ? HandleOwnFrame(bytes) : receiver_->OnFrame();
@@ -296,13 +296,22 @@ void TcpStream::Parse(ConstByteSpan bytes) {
   if (phase_ == Phase::kMoved) FinishMove(bytes);
 }
 
-void TcpStream::HandleHeader() {
+// `rest`: bytes that came behind the header. If there are none, the payload may lie in a buffer of
+// the pool already. The receiver, which takes its place from the pool, then gets this buffer.
+void TcpStream::HandleHeader(ConstByteSpan rest) {
   if (IsOwnKind(parser_.kind())) return HandleOwnHeader();
   size_t payload_bytes = parser_.payload_bytes();
+  BufferRef lying = rest.empty() ? channel_->Lying(payload_bytes) : BufferRef();
+  BufferPool& pool = loop_.Buffers();
+  pool.Offer(lying, payload_bytes);
   Result<ByteSpan> place = receiver_->OnHeader(parser_.kind(), parser_.header(), payload_bytes);
+  const bool taken = pool.EndOffer();
   if (phase_ != Phase::kOpen) return;
   if (!place.ok()) {
     Finish(place.status());
+  } else if (taken && place.value().data() != lying.data()) {
+    Finish(Status(StatusCode::kInternal,
+                  "a receiver took a buffer of its payload's size and named another place"));
   } else if (place.value().size() != payload_bytes) {
     Finish(Status(StatusCode::kInternal,
                   "a receiver named a place of " + std::to_string(place.value().size()) +

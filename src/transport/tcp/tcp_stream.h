@@ -97,7 +97,7 @@ class TcpStream final : public std::enable_shared_from_this<TcpStream>, private 
   void OnReadStopped(int stop);
   void ParseUnparsed();
   void Parse(ConstByteSpan bytes);
-  void HandleHeader();
+  void HandleHeader(ConstByteSpan rest);
   void HandleOwnHeader();
   void HandleOwnFrame(ConstByteSpan rest);
   void UpdateLowWater();

@@ -36,6 +36,7 @@ void TcpStream::Flush() {
   flush_pending_ = false;
   if (!Reading() || write_armed_ || write_error_ != 0) return;
   std::array<iovec, kSendParts> parts;
+  std::array<const BufferRef*, kSendParts> keeps;
   for (size_t written = 0; HasToWrite();) {
     if (batch_.at_border() && WantsSwitch()) channel_->BeginSwitch();
     if (written >= kWriteBudgetBytes) {
@@ -44,8 +45,9 @@ void TcpStream::Flush() {
       return;
     }
     SendBatch::Gathered gathered;
-    if (channel_open_) gathered = batch_.Gather(parts, kWriteBudgetBytes);
-    ByteChannel::Passed passed = channel_->Send(std::span(parts).first(gathered.parts));
+    if (channel_open_) gathered = batch_.Gather(parts, keeps, kWriteBudgetBytes);
+    ByteChannel::Passed passed = channel_->SendKept(std::span(parts).first(gathered.parts),
+                                                    std::span(keeps).first(gathered.parts));
     batch_.Written(passed.bytes);
     written_bytes_ += passed.bytes;
     if (written_bytes_ >= look_at_path_at_) LookAtPath();

@@ -9,7 +9,7 @@ import job_runs
 import pytest
 from job_runs import expect_all_right, expect_all_right_alone, job
 from processes import LIMIT_S, evicting, finish, free_ports
-from shapes import shapes
+from shapes import FULL, shapes
 from torch_jobs import MISSING
 
 environment = job_runs.environment
@@ -74,14 +74,15 @@ def test_layers_and_wrappers(environment, workers, servers) -> None:
 
 
 @pytest.mark.skipif(not has_operations(), reason="this torch keeps no operations in graphs")
-def test_compiled_in_one_process(environment) -> None:
-    expect_all_right_alone(environment, "compiled")
-
-
-@pytest.mark.skipif(not has_operations(), reason="this torch keeps no operations in graphs")
 @shapes((2, 1))
 def test_compiled(environment, workers, servers) -> None:
     expect_all_right(environment, "compiled", workers, servers)
+
+
+if FULL and has_operations():
+
+    def test_compiled_in_one_process(environment) -> None:
+        expect_all_right_alone(environment, "compiled")
 
 
 @pytest.mark.parametrize("arguments", [(), ("frozen",)])

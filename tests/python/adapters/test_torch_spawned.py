@@ -11,6 +11,7 @@ import pytest
 from linked_hosts import linked_hosts
 from processes import LIMIT_S, free_ports
 from rank_programs import rank_program
+from shapes import FULL
 from torch_jobs import needs_entry_points, needs_torch
 
 from byteps.common.job.cluster import described_job, names_job
@@ -19,6 +20,7 @@ environment = job_runs.environment
 pytestmark = needs_torch
 
 PROGRAM = rank_program("spawned")
+PLACES = ("tcp", "file", "filestore")  # besides those that each run tries
 
 
 def started(environment, *words: str, host: str = "", **variables: str) -> subprocess.Popen[str]:
@@ -42,7 +44,7 @@ def printed_by(process: subprocess.Popen[str]) -> str:
 @needs_entry_points
 @pytest.mark.parametrize(
     ("place", "method"),
-    [("env", "spawn"), ("tcp", "fork"), ("file", "fork"), ("store", "fork"), ("filestore", "fork")],
+    [("env", "spawn"), ("store", "fork"), *[(place, "fork") for place in PLACES] * FULL],
 )
 def test_ranks_of_torchs_multiprocessing(environment, tmp_path, place, method) -> None:
     where = f"{tmp_path}/store" if "file" in place else f"127.0.0.1:{free_ports(1)[0]}"

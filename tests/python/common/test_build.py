@@ -15,9 +15,8 @@ from byteps.common import build, devices
 
 
 def test_build_queries() -> None:
-    others = [name for name in build.__all__ if name != "cuda_built"]
+    others = [name for name in build.__all__ if name not in ("cuda_built", "nccl_built")]
     assert not any(getattr(build, name)() for name in others)
-    assert build.nccl_built() == 0
 
 
 def test_there_is_cuda_where_the_library_reaches_a_gpu(core) -> None:
@@ -30,6 +29,33 @@ def test_there_is_cuda_where_the_library_reaches_a_gpu(core) -> None:
     assert build.cuda_built()
     assert devices.find_devices() == devices.Devices(2, ("A", "B"), "13.0")
     devices.find_devices.cache_clear()
+
+
+def test_which_nccl_there_is(core, tmp_path, monkeypatch) -> None:
+    """The one that the loader finds, else the one of NVIDIA's package; and the user's alone."""
+    (tmp_path / "nvidia/nccl/lib").mkdir(parents=True)
+    file = tmp_path / "nvidia/nccl/lib/libnccl.so.2"
+    file.write_bytes(b"")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in [n for n in sys.modules if n.split(".")[0] == "nvidia"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delenv("BYTEPS_NCCL_LIBRARY", raising=False)
+
+    def found() -> devices.Nccl:
+        devices.find_nccl.cache_clear()
+        return devices.find_nccl()
+
+    assert found() == devices.Nccl(0, "", "", "there is no NCCL")
+    core.nccl = {str(file): 22809}
+    assert found() == devices.Nccl(22809, "2.28.9", str(file))
+    core.nccl[""] = 23001
+    assert found() == devices.Nccl(23001, "2.28.9", "/lib/libnccl.so.2")
+    assert build.nccl_built() == 23001
+    del core.nccl[""]
+    monkeypatch.setenv("BYTEPS_NCCL_LIBRARY", "/other/libnccl.so.2")
+    assert found().why_none == "there is no NCCL"
+    assert build.nccl_built() == 0
+    devices.find_nccl.cache_clear()
 
 
 def test_an_extension_that_was_not_built() -> None:

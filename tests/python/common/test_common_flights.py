@@ -164,6 +164,32 @@ def test_threads_that_wait_for_one_failed_operation_all_hear_the_error(core, mon
     assert flight() is None, "no traceback keeps it"
 
 
+def test_a_flight_is_over_when_its_names_are_free(core, monkeypatch) -> None:
+    """Also while another thread settles it, which the names outlast by a moment."""
+    default.init()
+    session = default.current()
+    flight = Flight(session, [Request("a", Operation.BARRIER, DataType.UINT8, (), 0, 0)])
+    core.started[0].complete = True
+    settled, goes_on, release = threading.Event(), threading.Event(), session.release
+
+    def release_late(operation) -> None:
+        settled.set()
+        assert goes_on.wait(60)
+        release(operation)
+
+    monkeypatch.setattr(session, "release", release_late)
+    waits = threading.Thread(target=flight.wait)
+    waits.start()
+    assert settled.wait(60)
+    later = threading.Timer(0.2, goes_on.set)
+    later.start()
+    assert flight.is_over()
+    handle = barrier_handle("a")
+    waits.join()
+    later.join()
+    default.pending().synchronize(handle)
+
+
 def test_an_abandoned_operation_is_let_go_when_it_is_over(core) -> None:
     default.init()
     pending = default.pending()

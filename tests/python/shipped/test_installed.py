@@ -73,5 +73,8 @@ def test_the_programs_use_the_same_library() -> None:
 
 
 def test_every_page_travels_with_the_package() -> None:
-    pages = {path.stem for path in (Path(__file__).resolve().parents[3] / "docs").glob("*.md")}
-    assert set(answer(PAGES)) == pages - {"README"}
+    repository = Path(__file__).resolve().parents[3]
+    pages = {path.stem for path in (repository / "docs").glob("*.md")}
+    assert set(answer(PAGES)) == pages | {"README"}
+    readme = "import json; from byteps.cli import pages; print(json.dumps([pages.page('README')]))"
+    assert answer(readme) == [(repository / "README.md").read_text()]

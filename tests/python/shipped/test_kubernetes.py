@@ -14,7 +14,7 @@ from typing import Any
 import job_runs
 import pytest
 from job_runs import what_is_missing
-from processes import finish, free_ports, wait_for_line
+from processes import finish, free_ports, start_role, wait_for_line
 from rank_programs import rank_program
 
 from byteps.cli import bpslaunch
@@ -180,15 +180,8 @@ def test_a_scheduler_may_come_back_with_another_address(
         variables["BYTEPS_JOB_SECRET"] = "0123456789abcdef0123456789abcdef"
         variables |= {name: fields.get(value, value) for name, value in variables.items()}
         program = [sys.executable, rank_program("until_told"), str(told)]
-        return subprocess.Popen(
-            [*words, sys.executable, "-m", "byteps.cli.bpslaunch"]
-            + (program if role == "worker" else []),
-            env={**environment, "DMLC_ROLE": role, **variables},
-            cwd="/",
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        command = program if role == "worker" else []
+        return start_role(environment, role, *command, before=words, **variables)
 
     first = start("scheduler", "127.0.0.1")
     servers = [start("server", index=index) for index in range(2)]

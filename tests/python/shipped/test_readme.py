@@ -15,6 +15,7 @@ import job_runs
 import pytest
 import torch_jobs
 from processes import LIMIT_S
+from shapes import FULL
 
 environment = job_runs.environment
 pytestmark = torch_jobs.needs_torch
@@ -58,7 +59,7 @@ def typed(environment, folder: Path, line: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("more", ["", "--servers 1 "])
+@pytest.mark.parametrize("more", ["", *["--servers 1 "] * FULL])
 def test_the_program_and_its_command(environment, tmp_path, more) -> None:
     assert f"\n{COMMAND}\n" in USE_IT
     printed = typed(environment, tmp_path, COMMAND.replace("python", f"{more}python"))

@@ -21,10 +21,10 @@ PARTS = 4
 @pytest.mark.parametrize(
     ("kind", "count", "growth_kib"),
     [
-        ("names", 6000, 2500),
-        ("shapes", 6000, 2500),
-        ("sets", 2800, 2000),
-        ("optimizers", 60, 4000),
+        ("names", 3000, 2500),
+        ("shapes", 3000, 2500),
+        ("sets", 1800, 2000),
+        ("optimizers", 30, 4000),
     ],
 )
 def test_what_comes_and_goes_costs_nothing_that_stays(

@@ -11,7 +11,7 @@ import job_runs
 import pytest
 import torch_jobs
 from linked_hosts import HOSTS, Links, linked_hosts
-from processes import LIMIT_S, finish, wait_for_line
+from processes import LIMIT_S, finish, start_role, wait_for_line
 
 environment = job_runs.environment
 pytestmark = torch_jobs.needs_torch
@@ -73,16 +73,9 @@ class Job:
         ]
 
     def start(self, host: str, role: str, *command: str, **more: str) -> subprocess.Popen[str]:
-        launcher = [sys.executable, "-m", "byteps.cli.bpslaunch", *command]
-        return subprocess.Popen(
-            ["ip", "netns", "exec", self.links.spaces[host], *launcher],
-            env={**self.common, "DMLC_ROLE": role, **more},
-            cwd="/",
-            stdin=subprocess.PIPE if command else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        inside = ("ip", "netns", "exec", self.links.spaces[host])
+        stdin = subprocess.PIPE if command else subprocess.DEVNULL
+        return start_role(self.common, role, *command, before=inside, stdin=stdin, **more)
 
     def wait(self, text: str) -> None:
         for worker in self.workers:

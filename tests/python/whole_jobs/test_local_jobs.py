@@ -46,6 +46,20 @@ def local_job(
 
 
 @pytest.mark.parametrize(
+    ("options", "sums"),
+    [
+        ({}, "floats 0.0, halves 6801"),
+        ({"BYTEPS_SAME_BITS": "1", "BYTEPS_SUM_GROUP": "3"}, "floats 1.0, halves 6800"),
+    ],
+    ids=["unset", "set"],
+)
+def test_the_options_of_sums_reach_a_job_without_servers(environment, options, sums) -> None:
+    code, out, err = finish(local_job({**environment, **options}, "ordered_sums", 4))
+    assert code == 0, out + err
+    assert out.count(sums) == 4, out + err
+
+
+@pytest.mark.parametrize(
     ("name", "workers"),
     [
         ("operations", 4),

@@ -108,6 +108,16 @@ def test_machines_that_cannot_give_the_same_bits_are_refused_with_what_helps(env
         assert "ranks 1, 2 are no blocks; put larger machines first" in out
 
 
+# The job has three ranks on one machine and one on the other, so it needs the group to begin.
+def test_the_options_of_sums_reach_machines_and_servers(environment) -> None:
+    options = {"BYTEPS_SAME_BITS": "1", "BYTEPS_SUM_GROUP": "3"}
+    with machines(environment, "ordered_sums", (3, 1), **options) as started:
+        told = [finish(one) for one in started]
+    for size, (code, out, _) in zip((3, 1), told, strict=True):
+        assert code == 0, out
+        assert out.count("floats 1.0, halves 6800") == size, out
+
+
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_killed_worker_ends_its_machine_by_name_and_leaves_nothing(environment, rank) -> None:
     with machines(environment, "steps", (2, 2), python=COLD_PYTHON) as started:

@@ -392,9 +392,9 @@ def test_timelines_of_ranks_are_merged(environment, tmp_path, servers) -> None:
     events = json.loads(merged.read_text())
     waits = [e["dur"] for e in events if e.get("name") == "NEGOTIATE_ALLREDUCE"]
     assert len(waits) == 3
-    assert sorted(waits)[1] >= 40_000  # rank 1 came late, and its clock is the same
+    assert min(waits) >= 50_000  # rank 1 came late, and its clock is the same
     waited = [e for e in events if e["pid"] == 0 and e["ph"] == "X"]
-    assert max(e["args"]["waited_for_others_us"] for e in waited if e["tid"] == 2) < 40_000
+    assert {e["args"]["waited_for_others_us"] for e in waited if e["tid"] == 2} == {0}
 
 
 def merged_files(environment, folder: Path) -> list[dict]:

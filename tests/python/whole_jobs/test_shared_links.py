@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import job_runs
 import pytest
 import torch_jobs
 from job_runs import COLD_PYTHON, job, process_of
-from processes import finish, free_ports, wait_for_line
+from processes import contract, finish, start_role, wait_for_line
 from rank_programs import rank_program
 from shapes import FULL
 
@@ -110,27 +109,13 @@ def test_a_server_that_is_started_again_is_reached_in_the_same_way(environment) 
 
 
 def test_a_server_without_it_is_reached_through_tcp_and_the_log_says_so(environment) -> None:
-    common = {
-        **environment,
-        "DMLC_NUM_WORKER": "1",
-        "DMLC_NUM_SERVER": "1",
-        "DMLC_PS_ROOT_URI": "127.0.0.1",
-        "DMLC_PS_ROOT_PORT": str(free_ports(1)[0]),
-        "BYTEPS_FORCE_DISTRIBUTED": "1",
-    }
-
-    def start(role: str, *command: str, **more: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "byteps.cli.bpslaunch", *command],
-            env={**common, "DMLC_ROLE": role, **more},
-            cwd="/",
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    services = [start("scheduler"), start("server", BYTEPS_SHARED_LINKS="0")]
-    worker = start("worker", sys.executable, rank_program("operations"), DMLC_WORKER_ID="0")
+    common = {**environment, **contract(1, 1), "BYTEPS_FORCE_DISTRIBUTED": "1"}
+    services = [
+        start_role(common, "scheduler"),
+        start_role(common, "server", BYTEPS_SHARED_LINKS="0"),
+    ]
+    program = (sys.executable, rank_program("operations"))
+    worker = start_role(common, "worker", *program, DMLC_WORKER_ID="0")
     code, out, _ = finish(worker)
     assert code == 0, out
     assert INSTEAD in out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import threading
 
+import interruptions
 import job_runs
 import test_seeing
 import torch_jobs
@@ -71,9 +73,9 @@ def test_bps_stack_shows_where_a_worker_is(environment, tmp_path) -> None:
 
 
 def test_bps_stack_without_such_a_process(environment) -> None:
-    code, _, err = stack(environment, str(os.getpid()))
+    code, _, err = stack(environment, str(os.getppid()))
     assert code == 1
-    assert f"process {os.getpid()} is not one of this user" in err
+    assert f"process {os.getppid()} is not one of this user" in err
 
 
 def test_the_thread_that_answers_starts_no_operations() -> None:
@@ -85,3 +87,24 @@ def test_the_thread_that_answers_starts_no_operations() -> None:
         assert not _may_call_beside(threading.current_thread())
     finally:
         answers.end()
+
+
+def test_an_exception_of_a_signal_handler_leaves_no_address() -> None:
+    # `begin` is called by `init`, which calls `end` after an exception.
+    place, there_is_one = 0, True
+    while there_is_one:
+        place += 1
+        answers = StackAnswers()
+        try:
+            there_is_one = interruptions.at_place(
+                place, functools.partial(answers.begin, 0, 2), _leave, "stack_answers.py"
+            )
+        except SystemExit:
+            there_is_one = True
+        answers.end()
+        wait_until(lambda: os.getpid() not in [pid for _, pid in local_sockets.names(PREFIX)])
+    assert place > 5
+
+
+def _leave() -> None:
+    raise SystemExit(3)

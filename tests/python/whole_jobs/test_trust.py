@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import job_runs
 import pytest
 import torch_jobs
-from processes import finish, free_ports, wait_for_line
+from processes import contract, finish, wait_for_line
 from rank_programs import rank_program
 
 environment = job_runs.environment
@@ -29,10 +29,7 @@ class Job:
     def __init__(self, environment: Mapping[str, str], **told: str) -> None:
         self.told = {
             **environment,
-            "DMLC_PS_ROOT_URI": "127.0.0.1",
-            "DMLC_PS_ROOT_PORT": str(free_ports(1)[0]),
-            "DMLC_NUM_WORKER": "2",
-            "DMLC_NUM_SERVER": "1",
+            **contract(2, 1),
             **told,
         }
 

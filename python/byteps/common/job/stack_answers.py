@@ -54,18 +54,18 @@ class StackAnswers:
         """Answer from now on, if the address is free, as this worker."""
         job = os.environ.get("BYTEPS_JOB_ID")
         who = f"worker {rank} of {size}{f' of job {job}' if job else ''}, process {os.getpid()}"
-        with contextlib.suppress(OSError, RuntimeError):
+        try:
             listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            try:
-                listener.bind(f"\0{PREFIX}{os.geteuid()}-{os.getpid()}")
-                listener.listen()
-                threading.Thread(
-                    target=_answer_all, args=(listener, who), name=ANSWERS_STACKS, daemon=True
-                ).start()
-            except BaseException:
-                listener.close()
-                raise
+            # Before the rest: an exception of a signal handler may come at any step, and then `end`
+            # ends what has begun.
             self._socket, self._process = listener, os.getpid()
+            listener.bind(f"\0{PREFIX}{os.geteuid()}-{os.getpid()}")
+            listener.listen()
+            threading.Thread(
+                target=_answer_all, args=(listener, who), name=ANSWERS_STACKS, daemon=True
+            ).start()
+        except (OSError, RuntimeError):
+            self.end()
 
     def end(self) -> None:
         """Answer no more."""

@@ -21,7 +21,7 @@ TARGET = "byteps_exchange"
 DEVICE = "cpu"
 
 # XLA's numbers of the types.
-_DATA_TYPES = {
+DATA_TYPES = {
     1: DataType.BOOL,
     2: DataType.INT8,
     3: DataType.INT16,
@@ -48,7 +48,7 @@ def begin(call: _core.XlaCall) -> None:
         ctypes.c_uint32.from_address(target).value = number
         request = request_of(session, wanted, DEVICE, DataType.UINT8, ())
     else:
-        kind = _DATA_TYPES[dtype]
+        kind = DATA_TYPES[dtype]
         request = request_of(session, wanted, DEVICE, kind, shape, source, target)
     if what.rows:
         call.expect_rows(what.rows)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from byteps.common.errors import (
     BytepsError,
@@ -102,15 +102,21 @@ class Flight:
         for operation in self.operations:
             self.session.begin(operation)
 
+    def then(self, change: Callable[[Any], object]) -> None:
+        """Let `change` make the result of what `finish` makes. REQUIRES: nobody waits yet."""
+        finish = self._finish
+        self._finish = lambda flight: change(None if finish is None else finish(flight))
+
     def is_complete(self) -> bool:
         """Return whether `wait` would not block."""
         return self.is_settled or all(self.session.is_complete(one) for one in self.operations)
 
     def is_over(self) -> bool:
-        """Do what `is_complete` does, and make the result of what is complete."""
-        if self.is_settled:
-            return True
-        with self._lock:
+        """Do what `is_complete` does, and make the result of what is complete.
+
+        The names of a flight that is over are free.
+        """
+        with self._lock:  # who settles the flight has it until the names are free
             if not self.is_settled:
                 if self._is_settling or not self.is_complete():
                     return False

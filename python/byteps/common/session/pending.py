@@ -7,7 +7,7 @@ import itertools
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from byteps.common.errors import BytepsError
@@ -101,6 +101,12 @@ class PendingTable:
         except BaseException:  # of a signal handler
             self.abandon(number)
             raise
+
+    def then(self, handle: Handle[Any], change: Callable[[Any], Any]) -> Handle[Any]:
+        """Let `change` make the result of what would have been the result. REQUIRES: nobody has
+        the handle yet."""
+        self._pending[handle].then(change)
+        return handle
 
     def keep(self, handle: int) -> None:
         """Keep an operation also when its handle is gone: somebody has the number."""

@@ -3,6 +3,8 @@
 // succession.h see all of it, because they touch most desks.
 #pragma once
 
+#include <string>
+
 #include "src/protocol/control/changes/comeback.h"
 #include "src/protocol/control/changes/gathering.h"
 #include "src/protocol/control/changes/latecomers.h"
@@ -37,6 +39,7 @@ struct CoordinatorState {
   Comeback comeback{around, members, job_end, views, gathering};
   LinkWatch links{around.options, around.driver, members.roster};
   Latecomers latecomers{around.driver, members.roster, views, gathering};
+  std::string sums;  // what their bits depend on in the generation in force; empty before the first
 };
 
 // Sends each answer to its worker, if the worker is connected.

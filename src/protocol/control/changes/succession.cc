@@ -71,8 +71,8 @@ void Greet(CoordinatorState& state, const wire::View& before) {
   }
 }
 
-// Says on what bits of sums depend in the generation that begins. In most jobs that is what users
-// expect, so only what they do not expect is news.
+// Notes and says on what bits of sums depend in the generation that begins. In most jobs that is
+// what users expect, so only what they do not expect is news.
 void TellOfSums(CoordinatorState& state) {
   const plan::SumReport report = DescribeSums(state.views.in_force());
   if (report.bits == plan::SumBits::kOnPlacement) {
@@ -80,6 +80,7 @@ void TellOfSums(CoordinatorState& state) {
   } else {
     state.around.driver.Inform(report.text);
   }
+  state.sums = report.text;
 }
 
 // Brings a view into force everywhere. `greets`: greets members that are new in it. Another

@@ -1,6 +1,7 @@
 #include "src/protocol/control/seeing/accounts.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "src/base/text.h"
@@ -50,6 +51,32 @@ class Means {
  private:
   const double passed_s_;
 };
+
+// Copies of one direction come in order, so all others of this direction wait for the oldest.
+// REQUIRES: there is one.
+const wire::SlowCopy& OldestOf(const std::vector<wire::SlowCopy>& copies) {
+  return *std::ranges::max_element(copies, {}, &wire::SlowCopy::age_ms);
+}
+
+bool HasCopyOf(const std::vector<wire::SlowCopy>& copies, const std::string& tensor) {
+  return std::ranges::find(copies, tensor, &wire::SlowCopy::tensor) != copies.end();
+}
+
+// Returns the copy of this tensor that is under way, or else the oldest one. REQUIRES: there is
+// one.
+const wire::SlowCopy& CopyFor(const std::vector<wire::SlowCopy>& copies,
+                              const std::string& tensor) {
+  if (!HasCopyOf(copies, tensor)) return OldestOf(copies);
+  return *std::ranges::find(copies, tensor, &wire::SlowCopy::tensor);
+}
+
+// Says what a rank does that waits for a copy. `passed`: the time since the rank has told of it.
+std::string CopyText(const wire::SlowCopy& copy, Duration passed) {
+  return "waits for a copy of '" + copy.tensor + (copy.to_device ? "' to " : "' from ") +
+         copy.device + ", which has been under way for " +
+         SecondsText(passed + milliseconds(copy.age_ms)) +
+         ": its driver does not answer, or the device is busy";
+}
 
 bool IsOpen(wire::UseStage stage) {
   return stage == wire::UseStage::kDeclares || stage == wire::UseStage::kPrepares ||
@@ -138,6 +165,10 @@ void Accounts::LookForWaits() {
   waiting_since_.reset();
   std::map<uint32_t, std::vector<uint32_t>> process_sets;
   for (const auto& [rank, teller] : tellers_) {
+    for (const wire::SlowCopy& one : teller.account.copies) {
+      const Time since = teller.at - milliseconds(one.age_ms);
+      waiting_since_ = std::min(waiting_since_.value_or(since), since);
+    }
     for (const wire::UseState& one : teller.account.uses) {
       if (!IsOpen(one.stage)) continue;
       const Time since = teller.at - milliseconds(one.age_ms);
@@ -209,13 +240,16 @@ bool Accounts::MayAnswerSoon(const Wait& wait, Time now) const {
                      [&](uint32_t rank) { return now - tellers_.at(rank).at < kAnswerLimit; });
 }
 
-// Says what a rank does that others wait for.
-std::string Accounts::Doing(uint32_t rank, Time now) const {
+// Says what a rank does that others wait for in this tensor.
+std::string Accounts::Doing(uint32_t rank, const std::string& tensor, Time now) const {
   auto found = tellers_.find(rank);
   if (found == tellers_.end()) return "has said nothing";
   const Teller& teller = found->second;
   if (now - teller.at > kAnswerLimit) {
     return "has said nothing for " + SecondsText(now - teller.at) + ": it stands still";
+  }
+  if (!teller.account.copies.empty()) {
+    return CopyText(CopyFor(teller.account.copies, tensor), now - teller.at);
   }
   for (const wire::UseState& one : teller.account.uses) {
     if (one.stage != wire::UseStage::kAwaitsInput) continue;
@@ -230,6 +264,20 @@ std::string Accounts::Doing(uint32_t rank, Time now) const {
   if (teller.account.open > 0) return "is in operations that it has just begun";
   return "has nothing open for " + SecondsText(milliseconds(teller.account.idle_ms)) +
          ": it is in its own program, which 'bps stack' on its machine shows";
+}
+
+// Returns a rank that has begun and waits for a copy of the tensor, or else for any copy: others
+// may stand in its way.
+std::optional<uint32_t> Accounts::WhoCopies(const Wait& wait) const {
+  std::optional<uint32_t> who;
+  for (uint32_t rank : wait.waiting) {
+    auto found = tellers_.find(rank);
+    if (found == tellers_.end()) continue;
+    const std::vector<wire::SlowCopy>& copies = found->second.account.copies;
+    if (HasCopyOf(copies, wait.use.name)) return rank;
+    if (!who.has_value() && !copies.empty()) who = rank;
+  }
+  return who;
 }
 
 Duration Accounts::QuietOf(const Wait& wait, Time now) const {
@@ -258,11 +306,18 @@ std::vector<wire::UseNote> Accounts::NotesFor(uint32_t rank, Time now,
         std::find(wait.waiting.begin(), wait.waiting.end(), rank) != wait.waiting.end();
     const bool known = std::all_of(wait.missing.begin(), wait.missing.end(),
                                    [&](uint32_t one) { return tellers_.contains(one); });
-    if (!waits || wait.missing.empty() || !known) continue;
+    if (!waits || !known) continue;
+    if (wait.missing.empty()) {
+      const std::optional<uint32_t> copies = WhoCopies(wait);
+      if (!copies.has_value()) continue;
+      const std::string why = name(*copies) + " " + Doing(*copies, wait.use.name, now);
+      notes.push_back({wait.use, std::string(CutText(why, kNoteBytesMax)), 0});
+      continue;
+    }
     const uint32_t first = wait.missing.front();
     const int64_t quiet_ms = std::chrono::duration_cast<milliseconds>(QuietOf(wait, now)).count();
     const std::string others =
-        HaveNotBegun(wait.missing) + " it: " + name(first) + " " + Doing(first, now);
+        HaveNotBegun(wait.missing) + " it: " + name(first) + " " + Doing(first, wait.use.name, now);
     notes.push_back({wait.use, std::string(CutText(others, kNoteBytesMax)),
                      static_cast<uint32_t>(std::clamp<int64_t>(quiet_ms, 0, UINT32_MAX))});
   }
@@ -288,6 +343,7 @@ std::vector<std::string> Accounts::Report(Time now,
     kind->second.push_back(&wait);
   }
   std::vector<std::string> lines;
+  std::set<uint32_t> named;  // ranks of which a line says what they do
   for (const auto& [whom, list] : kinds) {
     if (lines.size() == kLinesMax) break;
     const Wait& first = *list.front();
@@ -296,16 +352,30 @@ std::vector<std::string> Accounts::Report(Time now,
         (list.size() == 1 ? " tensor, " : " tensors, ") + NamesText(list) + "; " +
         RanksText(first.waiting) + (first.waiting.size() == 1 ? " has" : " have") + " begun and " +
         (first.waiting.size() == 1 ? "" : "each ") + wire::TextFor(first.stage);
-    if (whom.empty()) {
+    const std::optional<uint32_t> copies = WhoCopies(first);
+    if (whom.empty() && copies.has_value()) {
+      text += "; no rank is missing. " + name(*copies) + " " + Doing(*copies, first.use.name, now);
+      named.insert(*copies);
+    } else if (whom.empty()) {
       text += "; no rank is missing, so a server or the network holds it up";
     } else {
+      named.insert(whom.front());
       const bool answered = !first.missing.empty();
       text += "; " + RanksText(whom) + (whom.size() == 1 ? " has" : " have") +
               (answered ? " not begun" : " not answered") + ". " + name(whom.front()) + " " +
-              Doing(whom.front(), now);
+              Doing(whom.front(), first.use.name, now);
     }
     text += EndText(list);
     lines.push_back(std::move(text));
+  }
+  for (const auto& [rank, teller] : tellers_) {
+    if (lines.size() == kLinesMax) break;
+    if (named.contains(rank) || teller.account.copies.empty()) continue;
+    const wire::SlowCopy& oldest = OldestOf(teller.account.copies);
+    const Duration age = now - teller.at + milliseconds(oldest.age_ms);
+    if (age < stall_after_) continue;
+    lines.push_back("stalled for " + SecondsText(age) + ": " + name(rank) + " " +
+                    Doing(rank, oldest.tensor, now));
   }
   return lines;
 }

@@ -1,8 +1,9 @@
 // The latest account of each worker (wire::Account), and the conclusions from all of them together:
 // which operations do not end, and which ranks have not come to them. The same of servers.
 //
-// A worker tells of operations that have been open for a second. The coordinator then asks the
-// others how far they are with the same uses. All this is for people, except one thing: a rank that
+// A worker tells of operations that have been open for a second, and of copies from and to its
+// devices that have been under way for as long. The coordinator then asks the others how far they
+// are with the same uses. All this is for people, except one thing: a rank that
 // has joined hears for how long the ranks that it waits for have ended nothing, and ends its join
 // at its limit.
 //
@@ -87,7 +88,8 @@ class Accounts {
   void LookForWaits();
   bool MayAnswerSoon(const Wait& wait, Time now) const;
   std::vector<uint32_t> RanksOf(uint32_t process_set) const;
-  std::string Doing(uint32_t rank, Time now) const;
+  std::string Doing(uint32_t rank, const std::string& tensor, Time now) const;
+  std::optional<uint32_t> WhoCopies(const Wait& wait) const;
   Duration QuietOf(const Wait& wait, Time now) const;
 
   const Duration stall_after_;

@@ -64,6 +64,67 @@ TEST_F(AccountsTest, AnInputThatIsLateOnADeviceIsToldInTheReport) {
                              "its device: the work of its stream has not ended"}));
 }
 
+TEST_F(AccountsTest, ACopyThatStandsStillIsToldWithItsRankAndItsDevice) {
+  auto tell = [this](std::vector<wire::UseState> uses, std::vector<wire::SlowCopy> copies) {
+    wire::Account account;
+    account.uses = std::move(uses);
+    account.copies = std::move(copies);
+    accounts.Take(1, 101, account, now);
+  };
+  const std::string why = ": its driver does not answer, or the device is busy";
+  // The lanes copy, so the rank has begun.
+  Tell(0, {State("x", UseStage::kExchanges, 61)});
+  tell({State("x", UseStage::kExchanges, 61)},
+       {{"y", "cuda:0", true, 61000}, {"x", "cuda:1", false, 60000}});
+  EXPECT_EQ(Report(), (Lines{"stalled for 61 s: 1 tensor, 'x'; ranks 0 and 1 have begun and each "
+                             "waits for the sum; no rank is missing. worker 1 waits for a copy of "
+                             "'x' from cuda:1, which has been under way for 60 s" +
+                             why}));
+  // The session copies, so the rank has not begun.
+  tell({State("x", UseStage::kAwaitsInput)}, {{"x", "cuda:1", false, 60000}});
+  EXPECT_EQ(Report(), (Lines{"stalled for 61 s: 1 tensor, 'x'; rank 0 has begun and waits for the "
+                             "sum; rank 1 has not begun. worker 1 waits for a copy of 'x' from "
+                             "cuda:1, which has been under way for 60 s" +
+                             why}));
+}
+
+// All ranks have the result, and the copy of one of them does not end.
+TEST_F(AccountsTest, ACopyThatOnlyItsOwnRankWaitsForIsTold) {
+  wire::Account account;
+  account.copies = {{"x", "cuda:1", true, 2000}};
+  accounts.Take(1, 101, account, now);
+  Tell(0, {});
+  EXPECT_EQ(accounts.NextDue(), now + seconds(58));
+  now += seconds(3);
+  EXPECT_TRUE(Report().empty()) << "it may be a large one";
+  account.copies[0].age_ms = 61000;
+  now += seconds(57);
+  accounts.Take(1, 101, account, now);
+  now += seconds(1);
+  EXPECT_EQ(Report(), (Lines{"stalled for 62 s: worker 1 waits for a copy of 'x' to cuda:1, which "
+                             "has been under way for 62 s: its driver does not answer, or the "
+                             "device is busy"}));
+  Tell(1, {});
+  EXPECT_FALSE(accounts.NextDue().has_value());
+}
+
+TEST_F(AccountsTest, ARankAtItsLimitHearsOfTheCopyThatStandsStill) {
+  wire::UseState state = State("x", UseStage::kExchanges, 1797);
+  state.left_ms = 3000;
+  Tell(0, {state});
+  wire::Account account;
+  account.uses = {State("x", UseStage::kExchanges, 1797)};
+  accounts.Take(1, 101, account, now);
+  EXPECT_TRUE(NotesFor(0).empty()) << "nobody knows why";
+  account.copies = {{"x", "cuda:1", false, 60000}};
+  accounts.Take(1, 101, account, now);
+  const std::vector<wire::UseNote> notes = NotesFor(0);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(notes[0].others,
+            "worker 1 waits for a copy of 'x' from cuda:1, which has been under way for 61 s: its "
+            "driver does not answer, or the device is busy");
+}
+
 TEST_F(AccountsTest, TheReportSaysWhenTheFirstWaitEnds) {
   wire::UseState patient = State("x", UseStage::kExchanges, 61);
   patient.left_ms = 1739000;

@@ -16,6 +16,26 @@ void AddAccount(const Accounts& accounts, MemberStatus& status) {
   if (late != accounts.lateness().by_rank().end()) status.late = late->second;
 }
 
+namespace {
+
+// Servers know their workers by slot, and people by rank. A slot that the view does not have is of
+// a worker that has gone meanwhile.
+std::vector<MemberStatus::Way> WaysOf(const wire::ServerAccount& account, const wire::View& view) {
+  std::vector<MemberStatus::Way> ways;
+  for (const wire::Way& one : account.ways) {
+    MemberStatus::Way& way = ways.emplace_back();
+    way.over = one.over;
+    way.connections = one.connections;
+    for (const wire::WorkerInfo& worker : view.workers) {
+      if (std::ranges::binary_search(one.slots, worker.slot)) way.ranks.push_back(worker.rank);
+    }
+    std::ranges::sort(way.ranks);
+  }
+  return ways;
+}
+
+}  // namespace
+
 const char* TextFor(MemberState state) {
   switch (state) {
     case MemberState::kWaits: return "waits";
@@ -57,7 +77,9 @@ std::vector<MemberStatus> MembersStatus(const wire::View& view, const Roster& ro
     add(Role::kServer, one.index, one.incarnation, one.process, false);
     members.back().address = one.address;
     auto server = accounts.servers().find(one.incarnation);
-    if (server != accounts.servers().end()) members.back().server = server->second;
+    if (server == accounts.servers().end()) continue;
+    members.back().server = server->second;
+    members.back().ways = WaysOf(server->second.account, view);
   }
   for (const auto& [id, member] : roster.all()) {
     if (member.presence != Presence::kWaiting) continue;

@@ -44,6 +44,13 @@ struct MemberStatus {
   std::optional<Lateness::Late> late;
   // Set for servers in the view that have given an account.
   std::optional<Accounts::ServerTeller> server;
+  // The same servers' connections for data, with the ranks of their workers, ascending.
+  struct Way {
+    std::string over;  // "rdma mlx5_0"
+    uint32_t connections = 0;
+    std::vector<uint32_t> ranks;
+  };
+  std::vector<Way> ways;
 };
 
 struct JobStatus {

@@ -79,11 +79,17 @@ TEST_F(JobStatusTest, AWorkerHasItsAccountAndItsLateness) {
 
 TEST_F(JobStatusTest, AServerHasItsAccount) {
   EXPECT_FALSE(Look()[2].server.has_value());
-  accounts.TakeServer(200, {10, 20, 30}, now);
-  accounts.TakeServer(201, {1, 2, 3}, now);
+  const wire::ServerAccount account{10, 20, 30, {{"rdma mlx5_0", 4, {0, 1, 9}}, {"tcp", 1, {1}}}};
+  accounts.TakeServer(200, account, now);
+  accounts.TakeServer(201, {1, 2, 3, {}}, now);
   const std::vector<MemberStatus> members = Look();
   ASSERT_TRUE(members[2].server.has_value());
-  EXPECT_EQ(members[2].server->account, (wire::ServerAccount{10, 20, 30}));
+  EXPECT_EQ(members[2].server->account, account);
+  ASSERT_EQ(members[2].ways.size(), 2u);
+  EXPECT_EQ(members[2].ways[0].over, "rdma mlx5_0");
+  EXPECT_EQ(members[2].ways[0].connections, 4u);
+  EXPECT_EQ(members[2].ways[0].ranks, (std::vector<uint32_t>{0, 1}));  // nobody has slot 9
+  EXPECT_EQ(members[2].ways[1].ranks, std::vector<uint32_t>{1});
   EXPECT_FALSE(members[0].server.has_value());
 }
 

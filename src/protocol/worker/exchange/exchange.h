@@ -13,6 +13,7 @@
 #include "src/base/status.h"
 #include "src/base/types.h"
 #include "src/operations/work.h"
+#include "src/protocol/worker/exchange/device_memory.h"
 
 namespace byteps::protocol {
 
@@ -50,7 +51,8 @@ struct Exchange {
   const std::vector<ShardId>* homes = nullptr;  // home of each piece, by number
   const SpanSource* spans = nullptr;
   Memory memory =
-      Memory::kHost;  // memory of the spans; sizes that are told first are always in the host's
+      Memory::kHost;    // memory of the spans; sizes that are told first are always in the host's
+  DeviceMemory device;  // kDevice: whose memory it is
   // The member without whose part the result is undefined.
   std::optional<Slot> root;
   // The reason why this rank has no input (Operation::no_input); null: it has one. The error is

@@ -10,6 +10,7 @@
 #include "src/base/slot_set.h"
 #include "src/base/status.h"
 #include "src/base/time.h"
+#include "src/protocol/worker/exchange/device_memory.h"
 #include "src/wire/tensor_spec.h"
 
 namespace byteps::protocol {
@@ -28,6 +29,7 @@ struct Operation {
   // place in the input.
   std::byte* output = nullptr;
   Memory memory = Memory::kHost;  // of input and output; may differ in another use of the name
+  DeviceMemory device;            // kDevice: whose memory it is
   int32_t priority = 0;
   Duration limit{};  // own limit, from when the driver takes the operation; zero: the driver's
   // Alltoall: the rows for each rank of the process set; their sum is `rows`. Empty: equal parts.

@@ -70,7 +70,7 @@ class Front {
   void Declare(const std::string& name) { alone_ ? void() : declaring_.Reserve(name); }
   // See Overdue. The next Submit also takes this back.
   void SetStuck(const std::string& name) { overdue_.SetStuck(name); }
-  void SetLateInputs(std::vector<std::string> names) { uses_.SetLateInputs(std::move(names)); }
+  void SetDeviceWaits(DeviceWaits waits) { uses_.SetDeviceWaits(std::move(waits)); }
   // Asks the owners to end the operation in an error, on every rank or on none, if it has not
   // ended. The owners' decision ends it. The error gives the reason and the tensor, and names the
   // ranks that are missing.

@@ -22,7 +22,10 @@ Exchange Tensor::MakeExchange() const {
   exchange.count = deal.count();
   exchange.homes = &deal.homes();
   exchange.spans = task.get();
-  if (task->stage() != Stage::kLayout) exchange.memory = task->operation.memory;
+  if (task->stage() != Stage::kLayout) {
+    exchange.memory = task->operation.memory;
+    exchange.device = task->operation.device;
+  }
   if (auto root = operations::RootPlace(task->work); root.has_value()) {
     exchange.root = task->set.slot_of[*root];
   }

@@ -52,7 +52,8 @@ std::pair<wire::UseState, OperationId> UseStates::Of(const wire::NamedUse& use) 
   const bool passed = lifetime != nullptr && !lifetime->IsBefore(lifetime->round, use.use);
   if (passed) {
     state.stage = wire::UseStage::kEnded;
-  } else if (std::ranges::find(late_inputs_, use.name) != late_inputs_.end()) {
+  } else if (std::ranges::find(device_waits_.late_inputs, use.name) !=
+             device_waits_.late_inputs.end()) {
     state.stage = wire::UseStage::kAwaitsInput;
   } else if (joins_.has_joined()) {
     state.stage = wire::UseStage::kJoined;

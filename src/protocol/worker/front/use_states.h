@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/protocol/worker/exchange/device_memory.h"
 #include "src/protocol/worker/front/joins.h"
 #include "src/protocol/worker/front/names.h"
 #include "src/protocol/worker/front/placed_sets.h"
@@ -26,9 +27,8 @@ class UseStates {
   // Returns the state of a use that another member asks about, and its open operation; 0: it has
   // none.
   std::pair<wire::UseState, OperationId> Of(const wire::NamedUse& use) const;
-  // Notes which names the user has begun whose input is not ready on a device. They are no
-  // operations yet.
-  void SetLateInputs(std::vector<std::string> names) { late_inputs_ = std::move(names); }
+  void SetDeviceWaits(DeviceWaits waits) { device_waits_ = std::move(waits); }
+  const std::vector<wire::SlowCopy>& slow_copies() const { return device_waits_.copies; }
   // Returns whether this rank waits in a join. It then has nothing else open.
   bool has_joined() const { return joins_.has_joined(); }
   // Returns the ranks of the process sets of these uses. Leaves out set 0.
@@ -40,7 +40,7 @@ class UseStates {
   const Names& names_;
   const PlacedSets& sets_;
   const Joins& joins_;
-  std::vector<std::string> late_inputs_;
+  DeviceWaits device_waits_;
 };
 
 }  // namespace byteps::protocol

@@ -60,7 +60,7 @@ TEST_F(UseStatesTest, EarlierUsesHaveEndedAndLaterOnesHaveNotBegun) {
 }
 
 TEST_F(UseStatesTest, AnInputThatIsLateIsToldUntilItsUseHasBegun) {
-  uses.SetLateInputs({"x"});
+  uses.SetDeviceWaits({{"x"}, {}});
   EXPECT_EQ(uses.Of({"x", {0, 0, 1}}).first.stage, wire::UseStage::kAwaitsInput);
   EXPECT_EQ(uses.Of({"y", {0, 0, 1}}).first.stage, wire::UseStage::kNotBegun);
   Open("x", 3);

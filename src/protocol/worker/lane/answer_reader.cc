@@ -21,7 +21,7 @@ Result<ByteSpan> AnswerReader::Assign(ShardId from, Answer& answer, std::vector<
     case Landing::kInPlace: return place->bytes;
     case Landing::kNumberOnly: return ByteSpan();
     case Landing::kStaged:
-      answer.staged = pool_.Take(answer.payload_bytes);
+      answer.staged = (place->pool != nullptr ? *place->pool : pool_).Take(answer.payload_bytes);
       return ByteSpan(answer.staged.data(), answer.payload_bytes);
     case Landing::kNowhere: break;
   }

@@ -27,7 +27,8 @@ class AnswerReader {
   };
   struct Place {
     Landing landing = Landing::kNowhere;
-    ByteSpan bytes;  // kInPlace only
+    ByteSpan bytes;              // kInPlace only
+    BufferPool* pool = nullptr;  // kStaged only; null: the lane's
   };
   struct Answer {
     wire::DataHeader header;

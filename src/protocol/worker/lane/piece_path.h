@@ -59,12 +59,15 @@ struct PieceInHand {
   // Behind the exchange only the stage that stores the bytes may write to spans.want. Other stages
   // fill `output` (PiecePath::staged).
   const bool staged;
-  BufferPool& pool;  // pool of the lane
+  BufferPool& pool;  // of the path, else of the lane
   // A stage that makes a result puts it here, in a buffer of `pool`. The next stage gets it as its
   // input. The lane pushes the result of the last stage before the exchange.
   PieceBytes& output;
   // The reason, if the stage fails.
   Status error;
+  // The buffer of the input. A stage that is abandoned may keep it, and what it still does with the
+  // input does no harm then. None: the input lies in the spans.
+  BufferRef input_buffer = {};
 
   // Takes a buffer of `bytes` bytes as the output. The bytes stay in place, and belong to the
   // piece, until the walk goes on or Abandon.
@@ -82,13 +85,15 @@ class PieceStage {
   // ends. Until then the input, the output and the memory of the spans stay, and another thread may
   // read and fill them. `piece` itself is valid only during this call.
   // kFailed before the exchange: the lane asks the piece's owner to end the round on every rank,
-  // with this text and kDeadlineExceeded. kFailed behind the exchange: this rank gives up, and the
-  // others have their result.
+  // with this error. kFailed behind the exchange: this rank gives up, and the others have their
+  // result.
   virtual StageVerdict Enter(PieceInHand& piece) = 0;
   // Abandons a piece that waits in this stage. What the stage has begun with the piece does not
   // count. Nothing may touch the piece's memory after this call, which may wait a moment for work
-  // that is under way. The same piece may enter this stage anew in another lane. No stage hears
-  // that a pushed piece is withdrawn; Retire or the lane's end follows.
+  // that is under way. Memory of a device may still be touched, if whoever has begun the operation
+  // waits for that before the memory is the user's again. The same piece may enter this stage anew
+  // in another lane. No stage hears that a pushed piece is withdrawn; Retire or the lane's end
+  // follows.
   virtual void Abandon(const PieceTicket& /*ticket*/) {}
 };
 
@@ -100,6 +105,9 @@ struct PiecePath {
   // device. A stage before the exchange makes the bytes that are pushed, verdicts always come into
   // a buffer, and a stage behind the exchange stores them.
   bool staged = false;
+  // The pool of the stages' results and, on a staged path, of the verdicts. Null: the lane's. It
+  // must outlive everything that has a buffer of it, on the lane's loop, too.
+  BufferPool* pool = nullptr;
 };
 
 // The paths of a lane's pieces, with the stages on them. The lane calls it only on the lane's

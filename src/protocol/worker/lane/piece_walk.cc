@@ -164,9 +164,10 @@ StageVerdict PieceWalk::Enter(PieceStage& stage, LaneTensor& tensor, uint32_t nu
                    before ? StatusCode::kOk : piece.held.status,
                    input,
                    !before && tensor.path->staged,
-                   lane_.pool,
+                   tensor.path->pool != nullptr ? *tensor.path->pool : lane_.pool,
                    piece.output,
-                   {}};
+                   {},
+                   made.there ? made.buffer : BufferRef()};
   StageVerdict how = stage.Enter(hand);
   error = std::move(hand.error);
   return how;

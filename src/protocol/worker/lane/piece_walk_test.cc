@@ -114,6 +114,17 @@ TEST_F(PieceWalkTest, WhatIsWithdrawnIsForgottenBeforeTheFrontIsTold) {
   EXPECT_EQ(driver.Told<to_front::Released>().size(), 2U) << "a lane always says so";
 }
 
+// The tensor may be idle from now on, for as long as the job lives.
+TEST_F(PieceWalkTest, WhatIsWithdrawnHoldsNoBuffersOfItsStages) {
+  Start();
+  walk->Begin(exchange);
+  const size_t before = pool.bytes_in_use();
+  tensor().pieces[0].contribution = {true, pool.Take(64), 0, 4};
+  tensor().pieces[1].answer = {true, pool.Take(64), 0, 4};
+  walk->Withdraw(exchange);
+  EXPECT_EQ(pool.bytes_in_use(), before);
+}
+
 // Others may lack the verdict, and its bytes lie in memory that goes back to the user.
 TEST_F(PieceWalkTest, WhatIsWithdrawnInAStageBehindTheExchangeIsKept) {
   class Waits final : public PiecePaths, private PieceStage {

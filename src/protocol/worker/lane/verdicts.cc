@@ -82,7 +82,8 @@ Result<Place> Verdicts::PlaceOfVerdict(LaneTensor& tensor, const wire::DataHeade
   bool staged = error || header.codec != 0 || header.receipt != 0 || tensor.path->staged ||
                 Overlap(spans.push, spans.want) ||
                 LacksRoot(tensor, *lane_.receipts.Of(tensor.facts.process_set, header.epoch));
-  return staged ? Place{Landing::kStaged, {}} : Place{Landing::kInPlace, spans.want};
+  if (staged) return Place{Landing::kStaged, {}, tensor.path->pool};
+  return Place{Landing::kInPlace, spans.want};
 }
 
 void Verdicts::Take(ShardId from, const Answer& answer, Time now) {

@@ -220,12 +220,13 @@ TEST_F(VerdictsTest, WhatWasToldIsAnsweredWithANumberAlone) {
   Piece(0).held.number = 0;
   Piece(0).held.told = true;
   wire::DataHeader header = AnswerTo(0);
+  EXPECT_EQ(LandingOf(header), Landing::kNowhere) << "with its bytes it is a repetition";
   EXPECT_EQ(LandingOf(header, 0), Landing::kNumberOnly);
   Receive(header, "");
   EXPECT_EQ(Piece(0).held.number, header.count);
   EXPECT_FALSE(Piece(0).held.told);
   EXPECT_EQ(LandingOf(AnswerTo(0)), Landing::kNowhere);
-  EXPECT_EQ(verdicts->repeated(), 1U) << "it has that verdict";
+  EXPECT_EQ(verdicts->repeated(), 2U) << "it has that verdict";
 }
 
 TEST_F(VerdictsTest, WhereOthersWaitForTheNewsItGoesOutWithTheLastBytes) {

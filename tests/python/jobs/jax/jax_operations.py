@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from disagreements import Framework, as_it_is
+from jax_for_gpus import check_programs_for_gpus  # noqa: F401
 from jax_small_programs import check_small_programs_with_uneven_rows  # noqa: F401
 
 import byteps.jax as bps

@@ -14,11 +14,11 @@ import torch
 import torch.distributed as dist
 
 import byteps.torch as bps
-from byteps.torch.distributed.work import Unwaited
+from byteps.torch.distributed.work import LOSES_PYTHON_HALVES, Unwaited
 
 PATIENCE_S = 60.0
 CALLS = 40  # more than there are names for a signature
-SHAPES = 3000
+SHAPES = 2000  # twice as many as there are places where calls are counted
 GROWTH_MAX = 64 << 10
 LENGTH = 1 << 12
 
@@ -87,12 +87,12 @@ def expect_none(refs: list[weakref.ref]) -> None:
 
 
 def check_a_work_has_its_tensors() -> None:
-    """A work that somebody has gives them, whether or not it was waited for."""
+    """A work that somebody has gives them. Before torch 2.7 it must have been waited for."""
     works = [dist.all_reduce(torch.ones(3), async_op=True) for _ in range(2)]
     works[0].wait()
     for _ in range(CALLS):
         dist.barrier()
-    for work in works:
+    for work in works[:1] if LOSES_PYTHON_HALVES else works:
         assert work.result()[0].tolist() == [dist.get_world_size()] * 3
         assert work.get_future().wait()[0].tolist() == [dist.get_world_size()] * 3
 

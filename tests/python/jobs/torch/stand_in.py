@@ -9,9 +9,11 @@ order, and then used again.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,15 @@ _NON_BLOCKING = 1
 _CAPSULE = b"dltensor"  # the capsule has a pointer to it
 _POISON = 0xDBDBDBDB
 _BLOCK_BYTES_MIN = 512
+
+# Operations on what a sparse tensor consists of: they are the same on all devices.
+_SPARSE = torch._C.DispatchKeySet(torch._C.DispatchKey.SparseCPU)
+_COPY_SPARSE = torch.ops.aten.copy_sparse_to_sparse_.default
+_OF_PARTS = (
+    "_sparse_coo_tensor_with_dims", "_sparse_coo_tensor_with_dims_and_tensors", "_indices",
+    "_values", "indices", "values", "_nnz", "sparse_dim", "dense_dim", "is_coalesced",
+    "_coalesced_",
+)  # fmt: skip
 
 _CODES = {  # of DLPack; an old torch does not have all types
     getattr(torch, name): code
@@ -72,6 +83,7 @@ class Counts(ctypes.Structure):
         ("device_bytes", ctypes.c_size_t),
         ("copies", ctypes.c_uint64),
         ("pageable_copies", ctypes.c_uint64),
+        ("failures", ctypes.c_size_t),
     )
 
 
@@ -132,9 +144,14 @@ class StandIn:
         self._deleter = _Deleter(self._on_delete)
         self.pinned_bytes = 0  # of this program
         self.operations = 0  # of torch, that the kernel has carried out
-        backend_registration._setup_privateuseone_for_python_backend(NAME)
+        backend_registration._setup_privateuseone_for_python_backend(NAME, _Module(self))
         self._kernels = torch.library.Library("_", "IMPL")
         self._kernels.fallback(self._kernel, "PrivateUse1")
+        self._kernels.fallback(self._kernel, "SparsePrivateUse1")
+        self._of_parts = torch.library.Library("aten", "IMPL")
+        for name in _OF_PARTS:
+            op = getattr(torch.ops.aten, name).default
+            self._of_parts.impl(name, partial(op.redispatch, _SPARSE), "SparsePrivateUse1")
         _made.append(self)
 
     @property
@@ -241,6 +258,7 @@ class StandIn:
         self._write(address, value.data_ptr(), size)
         return self._tensor(address, value, None, max(size, 1))
 
+    @torch._disable_dynamo
     def _kernel(self, op: Any, *args: Any, **kwargs: Any) -> Any:
         with self._lock:
             self.operations += 1
@@ -267,6 +285,54 @@ class StandIn:
             raise RuntimeError(f"{function}: {code}")
 
 
+class _Event:
+    """A point in the one stream that there is: whoever comes behind it has waited for it."""
+
+    def __init__(self, **_: object) -> None:
+        pass
+
+    def record(self, _: object = None) -> _Event:
+        return self
+
+
+class _Stream:
+    """The stream, under whatever name it was asked for."""
+
+    def __init__(self, stand_in: StandIn) -> None:
+        self.synchronize = stand_in.synchronize
+
+    def wait_stream(self, _: object) -> None:
+        pass
+
+    def wait_event(self, _: object) -> None:
+        pass
+
+    def record_event(self, event: _Event | None = None) -> _Event:
+        return event or _Event()
+
+
+class _Module(backend_registration._DummyBackendModule):
+    """The module `torch.standin`, which FSDP2 asks for streams."""
+
+    Event = _Event
+
+    def __init__(self, stand_in: StandIn) -> None:
+        self._stream = _Stream(stand_in)
+        self.synchronize = stand_in.synchronize
+
+    def Stream(self, **_: object) -> _Stream:  # noqa: N802
+        return self._stream
+
+    def current_stream(self, _: object = None) -> _Stream:
+        return self._stream
+
+    def stream(self, _: object) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def set_device(self, _: object) -> None:
+        pass
+
+
 class _Work:
     """One operation of torch, carried out in host memory."""
 
@@ -285,7 +351,9 @@ class _Work:
         kwargs = {name: self._host(value, infos[name]) for name, value in self._kwargs.items()}
         result = self._op(*args, **kwargs)
         for target, copy in self._written:
-            if target.shape != copy.shape:  # an output that had no elements before
+            if copy.layout == torch.sparse_coo:
+                _COPY_SPARSE.redispatch(_SPARSE, target, self._sparse_device(copy))
+            elif target.shape != copy.shape:  # an output that had no elements before
                 target.data = self._stand_in._to_device(copy)
             else:
                 self._stand_in._write(target.data_ptr(), copy.data_ptr(), _span(copy))
@@ -302,6 +370,8 @@ class _Work:
             for known, copy in self._written:
                 if known is one:
                     return copy
+            if one.layout == torch.sparse_coo:
+                return self._sparse_host(one, is_written)
             view = self._stand_in._own_view(one)
             if is_written:
                 view = _copied(view)
@@ -312,10 +382,29 @@ class _Work:
 
         return _pytree.tree_map(host, value)
 
+    def _sparse_device(self, result: torch.Tensor) -> torch.Tensor:
+        parts = (self._device(part) for part in (result._indices(), result._values()))
+        return torch.sparse_coo_tensor(
+            *parts, result.shape, is_coalesced=result.is_coalesced(), check_invariants=False
+        )
+
+    def _sparse_host(self, one: torch.Tensor, is_written: bool) -> torch.Tensor:
+        parts = [self._stand_in._own_view(part) for part in (one._indices(), one._values())]
+        if is_written:
+            parts = [_copied(part) if part.numel() else part for part in parts]
+        made = torch.sparse_coo_tensor(
+            *parts, one.shape, is_coalesced=one.is_coalesced(), check_invariants=False
+        )
+        if is_written:
+            self._written.append((one, made))
+        return made
+
     def _device(self, result: torch.Tensor) -> torch.Tensor:
         for target, copy in self._written:
             if result is copy:
                 return target
+        if result.layout == torch.sparse_coo:
+            return self._sparse_device(result)
         if result.numel():
             for source, view in self._read:
                 offset = result.data_ptr() - view.data_ptr()
@@ -324,6 +413,33 @@ class _Work:
                     made = self._stand_in._tensor(source.data_ptr() + offset, result, source)
                     return made.conj() if result.is_conj() != source.is_conj() else made
         return self._stand_in._to_device(result)
+
+
+# What torch does with storages of such a device only if it was defined in C++.
+_deepcopy, _resize = torch.Tensor.__deepcopy__, torch.UntypedStorage.resize_
+
+
+def _copy_tensor(tensor: torch.Tensor, memo: dict[int, object]) -> Any:
+    """Return a copy that is no part of a graph, as of a buffer."""
+    if tensor.device.type != NAME:
+        return _deepcopy(tensor, memo)
+    if id(tensor) not in memo:
+        memo[id(tensor)] = tensor.detach().clone().requires_grad_(tensor.requires_grad)
+    return memo[id(tensor)]
+
+
+def _resize_storage(storage: torch.UntypedStorage, size_bytes: int) -> torch.UntypedStorage:
+    """Spoil the bytes of a storage that shall have none. It keeps its memory for the next time."""
+    if storage.device.type != NAME:
+        return _resize(storage, size_bytes)
+    assert size_bytes in (0, storage.nbytes())
+    if not size_bytes:
+        current()._fill(storage.data_ptr(), _POISON, storage.nbytes() // 4)
+    return storage
+
+
+torch.Tensor.__deepcopy__ = _copy_tensor  # type: ignore[method-assign]
+torch.UntypedStorage.resize_ = _resize_storage  # type: ignore[method-assign]
 
 
 def _span(tensor: torch.Tensor) -> int:

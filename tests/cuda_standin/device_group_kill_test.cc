@@ -1,0 +1,171 @@
+// A rank of a machine that is killed, or stands still, in a launch of its group of GPUs. It is a
+// process of its own.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "byteps/device.h"
+#include "tests/capi_job.h"
+#include "tests/cuda_standin/nvml_standin.h"
+#include "tests/cuda_standin/standin_for_test.h"
+#include "tests/cuda_standin/user_memory.h"
+#include "tests/nccl_standin/standin_for_test.h"
+
+namespace byteps::standin::killed_in_groups {
+namespace {
+
+using byteps::testing::CApiJob;
+
+constexpr int64_t kFloats = 300000;
+constexpr const char* kSettings = "STAND_IN_CHILD_SETTINGS";
+constexpr const char* kPipe = "STAND_IN_CHILD_PIPE";
+
+std::string NvmlPath() {
+  Dl_info info{};
+  dladdr(reinterpret_cast<void*>(&stand_in_nvml_reset), &info);
+  return info.dli_fname;
+}
+
+byteps_session* Opened(const std::vector<std::string>& settings) {
+  std::vector<const char*> texts;
+  for (const std::string& one : settings) texts.push_back(one.c_str());
+  byteps_session* session = nullptr;
+  byteps_error error{};
+  EXPECT_EQ(byteps_open(texts.data(), texts.size(), &session, &error), BYTEPS_OK) << error.message;
+  return session;
+}
+
+byteps_handle StartSum(byteps_session* session, const UserMemory& memory) {
+  byteps_request request{};
+  request.name = "w";
+  request.op = BYTEPS_SUM;
+  request.dtype = BYTEPS_FLOAT32;
+  request.shape = &kFloats;
+  request.dimensions = 1;
+  request.input = request.output = memory.data();
+  request.memory = BYTEPS_MEMORY_DEVICE;
+  request.stream = BYTEPS_NO_STREAM;
+  byteps_handle handle = 0;
+  byteps_error error{};
+  EXPECT_EQ(byteps_start(session, &request, &handle, &error), BYTEPS_OK) << error.message;
+  return handle;
+}
+
+// The process that is killed; the test below starts it.
+TEST(KilledRankOfAGroup, DISABLED_Child) {
+  const char* const settings = std::getenv(kSettings);
+  if (settings == nullptr) return;
+  std::vector<std::string> all;
+  std::istringstream lines(settings);
+  for (std::string line; std::getline(lines, line);) all.push_back(line);
+  stand_in_first_gpu(1);
+  byteps_session* const session = Opened(all);
+  const UserContext context;
+  const UserMemory memory(kFloats * sizeof(float));
+  nccl_stand_in_hold("ncclReduce");
+  StartSum(session, memory);
+  while (nccl_stand_in_is_held("ncclReduce") == 0) std::this_thread::yield();
+  EXPECT_EQ(write(std::atoi(std::getenv(kPipe)), "x", 1), 1);
+  for (;;) pause();
+}
+
+pid_t StartChild(const std::vector<std::string>& settings, int pipe) {
+  std::string all;
+  for (const std::string& one : settings) all += one + "\n";
+  setenv(kSettings, all.c_str(), 1);
+  setenv(kPipe, std::to_string(pipe).c_str(), 1);
+  const pid_t child = fork();
+  if (child == 0) {
+    execl("/proc/self/exe", "test_device_jobs", "--gtest_also_run_disabled_tests",
+          "--gtest_filter=KilledRankOfAGroup.DISABLED_Child", nullptr);
+    _exit(127);  // tidy-allow(exit): it must not go on with the tests
+  }
+  unsetenv(kSettings);
+  unsetenv(kPipe);
+  return child;
+}
+
+// Lets this process be rank 0, and rank 1 another one that is killed in the middle of a launch.
+class KilledInALaunch : public ::testing::Test {
+ protected:
+  KilledInALaunch() {
+    stand_in_nvml_reset();
+    stand_in_nvml_machine(2, 0, 0);
+    StartServices();
+  }
+  ~KilledInALaunch() override {
+    for (std::thread& one : services_) one.join();
+    stand_in_nvml_reset();
+  }
+  // The job ends with a loss, and the services say so.
+  void StartServices() {
+    for (const char* role : {"scheduler", "server"}) {
+      std::vector<std::string> settings = job_.WorkerSettings(0);
+      for (std::string& one : settings) {
+        if (one == "role=worker") one = std::string("role=") + role;
+      }
+      services_.emplace_back([settings] {
+        std::vector<const char*> texts;
+        for (const std::string& one : settings) texts.push_back(one.c_str());
+        EXPECT_NE(byteps_serve(texts.data(), texts.size(), nullptr), BYTEPS_INVALID_ARGUMENT);
+      });
+    }
+  }
+  void Run(bool is_frozen_first) {
+    int ends[2] = {-1, -1};
+    ASSERT_EQ(pipe(ends), 0);
+    const pid_t child = StartChild(job_.WorkerSettings(1), ends[1]);
+    close(ends[1]);
+    byteps_session* const session = Opened(job_.WorkerSettings(0));
+    {
+      const UserContext context;
+      const UserMemory memory(kFloats * sizeof(float));
+      const byteps_handle handle = StartSum(session, memory);
+      pollfd in_the_middle{ends[0], POLLIN, 0};
+      EXPECT_EQ(poll(&in_the_middle, 1, 60000), 1);
+      EXPECT_NE(in_the_middle.revents & POLLIN, 0) << "the child could not begin";
+      byteps_error error{};
+      if (is_frozen_first) {
+        ::kill(child, SIGSTOP);
+        EXPECT_EQ(byteps_wait(session, handle, 3000, &error), BYTEPS_DEADLINE_EXCEEDED)
+            << "a launch uses the memory: " << error.message;
+      }
+      ::kill(child, SIGKILL);
+      const byteps_code code = byteps_wait(session, handle, 60000, &error);
+      EXPECT_TRUE(code == BYTEPS_PEER_LOST || (is_frozen_first && code == BYTEPS_EVICTED))
+          << code << ": " << error.message;
+      EXPECT_NE(std::string(error.message).find("worker 1"), std::string::npos) << error.message;
+      byteps_release(session, handle);
+    }
+    waitpid(child, nullptr, 0);
+    close(ends[0]);
+    byteps_close(session);
+  }
+
+  const NothingLeft nothing_left_;
+  const NoGroupsLeft no_groups_left_;
+  std::vector<std::thread> services_;
+  CApiJob job_{{1, 2, true},
+               {"cuda_library=" + LibraryPath(), "nvml_library=" + NvmlPath(),
+                "nccl_library=" + NcclPath(), "device_sums=nccl", "local_reduce=1",
+                "heartbeat_timeout_ms=1500", "eviction_timeout_ms=1500"}};
+};
+
+TEST_F(KilledInALaunch, IsNamedToTheOthersWhoLeaveNothing) { Run(false); }
+
+// The others abort the launch, but the abort waits for the frozen rank. So the operation stays
+// open, because the GPU may still use its memory, until that process ends.
+TEST_F(KilledInALaunch, AFrozenRankHoldsTheLaunchUntilItEnds) { Run(true); }
+
+}  // namespace
+}  // namespace byteps::standin::killed_in_groups

@@ -120,6 +120,8 @@ class Child:
             return said
         if said == "bdb.BdbQuit" and self.spec.rank:
             said += ": only rank 0 has input, so breakpoint() works there"
+        if not said and (self.status or 0) > 0 and self.last_error.last_line:
+            said = f"its last line: {self.last_error.last_line}"
         return f"{self.how_it_ended} ({said})" if said else self.how_it_ended
 
     def forward_to(self, outputs: Outputs, has_input: bool, copy: Output | None) -> None:

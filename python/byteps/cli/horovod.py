@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from byteps.common.errors import InvalidArgumentError
@@ -96,7 +96,6 @@ FLAGS = {
     **{name: Flag(ignored=why) for name, why in _VALUE.items()},
     **{name: Flag(refused=why) for name, why in _REFUSED.items()},
 }
-_OWN_WITHOUT_VALUE = ("-h", "--help", "--print-config")
 
 
 @dataclass
@@ -108,8 +107,11 @@ class Translated:
     notices: list[str]
 
 
-def translate(arguments: Sequence[str]) -> Translated:
-    """Take horovodrun's flags out of the arguments of `bps run`, up to the command."""
+def translate(arguments: Sequence[str], with_value: Collection[str]) -> Translated:
+    """Take horovodrun's flags out of the arguments of `bps run`, up to the command.
+
+    `with_value`: the options of `bps run` that the next word belongs to.
+    """
     result = Translated([], {}, [])
     rest = iter(arguments)
     for word in rest:
@@ -122,7 +124,7 @@ def translate(arguments: Sequence[str]) -> Translated:
         result.arguments.append(word)
         if word == "--" or not word.startswith("-"):
             break  # the command begins
-        if not equals and word not in _OWN_WITHOUT_VALUE:
+        if word in with_value:
             result.arguments += itertools.islice(rest, 1)
     result.arguments += rest
     return result

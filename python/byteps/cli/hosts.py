@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import socket
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from byteps.common.errors import InvalidArgumentError
+from byteps.common.errors import InvalidArgumentError, UnavailableError
 from byteps.common.job.layout import LOCAL_SIZE_MAX
 
+_CONFIG_LIMIT_S = 10.0
 _NAME = re.compile(r"[A-Za-z0-9_.@%-]+|\[[0-9A-Fa-f:.%]+\]")
 
 
@@ -92,3 +94,25 @@ def fill(hosts: Sequence[Host], num_workers: int | None) -> list[Host]:
             filled.append(Host(host.name, min(host.slots, left)))
             left -= host.slots
     return filled
+
+
+def real_name(host: str, ssh: Sequence[str]) -> str:
+    """Return the name or address that ssh connects to: its configuration may have aliases."""
+    plain = host.rpartition("@")[2]
+    try:
+        asked = subprocess.run(
+            [*ssh, "-G", host],
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=_CONFIG_LIMIT_S,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise UnavailableError(
+            f"{ssh[0]} is not installed, and --hosts needs it (Debian: openssh-client)."
+        ) from error
+    except (OSError, subprocess.TimeoutExpired):
+        return plain
+    lines = asked.stdout.splitlines()
+    return next((line[9:] for line in lines if line.startswith("hostname ")), plain)

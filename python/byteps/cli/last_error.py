@@ -13,7 +13,11 @@ _EXCEPTION = re.compile(
 )
 # What an exception of C++ says that nobody has caught.
 _WHAT = re.compile(rb"^  what\(\):  (.+)")
+# What a program of C or C++ has heard: as what(), or in its last line, behind the program's name.
 _HEARD_IN_CXX = re.compile(rb"^worker \d+ [^:]*was lost: ")
+_HEARD_LAST = re.compile(rb"(?:^|: )worker \d+ [^:]*(?:was lost: |has left the job; )")
+# A line of the library's log is no word of the program.
+_LOG = re.compile(rb"^\[[^]]* [TDIWEF] \w[^]]*\] ")
 # The lost process has passed on why it ends, and so it is about to end.
 _SAID_BY_THE_LOST = re.compile(
     rb"\bwas lost: (?:it ended with sys[.]exit|an exception ended it|a C\+\+ exception ended)"
@@ -38,7 +42,8 @@ _HEARD_INSIDE = re.compile(rb"byteps error (?:4|5|7|10): ")  # the codes of thes
 _END = re.compile(rb"^\[bps on [^\]]*\] (.*?)(?:; ending the job|; none left on this host)$")
 _END_OF_ANOTHER = re.compile(
     rb"\((?:(?:PeerLost|Evicted|Unavailable|Shutdown)Error\b(?!: cannot reach the scheduler)"
-    rb"|DeadlineError: the job did not start: )"
+    rb"|DeadlineError: the job did not start: "
+    rb"|(?:its last line: (?:.*: )?)?worker \d+ [^:]*(?:was lost: |has left the job; ))"
 )
 _LENGTH_MAX = 200
 _LINE_BYTES_MAX = 1 << 16
@@ -51,10 +56,13 @@ class LastError:
     def __init__(self) -> None:
         self._line = b""
         self._inside = b""
+        self._last = b""
 
     def note(self, line: bytes) -> None:
         """Look at a line of standard error."""
         line = _RANK.sub(b"", line)
+        if line.strip() and not _LOG.match(line):
+            self._last = line
         if _EXCEPTION.match(line):
             self._line, self._inside = line, b""
         elif what := _WHAT.match(line):
@@ -68,20 +76,32 @@ class LastError:
         line = self._line.removeprefix(_OWN)
         if self._inside:
             line = line.partition(b":")[0].rpartition(b".")[2] + b": " + self._inside
-        text = line.decode(errors="replace").strip()
-        return text if len(text) <= _LENGTH_MAX else f"{text[:_LENGTH_MAX]}..."
+        return _short(line)
+
+    @property
+    def last_line(self) -> str:
+        """The last line, where a program that is none of Python says why it ends, if it does."""
+        return _short(self._last)
 
     @property
     def is_heard(self) -> bool:
         """Whether it tells of the end of another process."""
         inside = self._inside or self._line
         heard = _HEARD.match(self._line) or _HEARD_IN_CXX.match(self._line)
+        if not self._line:
+            heard = _HEARD_LAST.search(self._last)
         return bool(heard or _HEARD_INSIDE.search(inside))
 
     @property
     def awaits_an_end(self) -> bool:
         """Whether it tells of another process that has said why it ends."""
-        return _SAID_BY_THE_LOST.search(self._inside or self._line) is not None
+        said = self._inside or self._line or self._last
+        return _SAID_BY_THE_LOST.search(said) is not None
+
+
+def _short(line: bytes) -> str:
+    text = line.decode(errors="replace").strip()
+    return text if len(text) <= _LENGTH_MAX else f"{text[:_LENGTH_MAX]}..."
 
 
 class ErrorLines:

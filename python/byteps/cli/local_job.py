@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import secrets
-import socket
 from collections.abc import Mapping, Sequence
 
 from byteps.cli import torch_variables
 from byteps.cli.children import NOTICES_VARIABLE, ProcessSpec
 from byteps.cli.cores import bound
+from byteps.cli.ports import free_port
 from byteps.cli.supervisor import Supervisor
 from byteps.common.job.cluster import MIN_WORKERS_VARIABLE
 from byteps.common.job.executables import find_program
@@ -35,14 +35,6 @@ NOT_INHERITED = (
 
 _WAITING_VARIABLE = "BYTEPS_WAITING"
 _THREADS_VARIABLE = "OMP_NUM_THREADS"
-
-
-def free_port() -> int:
-    """Return a TCP port of the loopback address that nobody uses now."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.bind((LOOPBACK, 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def share_cores(variables: dict[str, str], workers: int) -> None:

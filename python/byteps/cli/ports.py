@@ -1,16 +1,23 @@
-"""The ports of a job on several hosts, where a firewall lets only some of them through."""
+"""The ports of a job: free ones, or on several hosts those that a firewall lets through."""
 
 from __future__ import annotations
 
 import re
+import secrets
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from byteps.common.errors import InvalidArgumentError, UnavailableError
 
 _RANGE = re.compile(r"(\d{1,5})-(\d{1,5})")
 _PORT_MAX = 65535
+_PORT_MIN = 1024  # of a user who is not root
+_OF_CONNECTIONS = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_OF_KUBERNETES = 30000  # from here on it gives ports to services
+_CHOICE, _CHOICE_MIN = 10000, 1000
+_TRIES = 100
 
 
 def read_ports(text: str) -> range:
@@ -89,6 +96,35 @@ def _taken(ports: Sequence[int], left: int, count: int) -> UnavailableError:
         f"host, and the job needs {count}: other programs use the rest. Choose other ports; "
         "'ss -ltnp' shows who listens."
     )
+
+
+def free_port() -> int:
+    """Return a port on which nobody listens here, for a process that is about to start.
+
+    The system may give a port of its own range to an outgoing connection of any program, before
+    that process listens. So this port lies below that range, if there is room.
+    """
+    try:
+        choice = quiet_ports(_OF_CONNECTIONS.read_text())
+    except (OSError, ValueError):
+        choice = range(0)
+    for _ in range(_TRIES if choice else 0):
+        port = secrets.choice(choice)
+        if is_free(port):
+            return port
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind(("", 0))
+        return int(probe.getsockname()[1])
+
+
+def quiet_ports(of_connections: str) -> range:
+    """Return ports that the system gives to nobody by itself; empty: it leaves too few.
+
+    `of_connections`: the first and the last port that it gives to outgoing connections.
+    """
+    end = min(int(of_connections.split()[0]), _OF_KUBERNETES)
+    ports = range(max(_PORT_MIN, end - _CHOICE), end)
+    return ports if len(ports) >= _CHOICE_MIN else range(0)
 
 
 def free_of(ports: Sequence[int]) -> list[int]:

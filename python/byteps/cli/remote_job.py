@@ -6,7 +6,6 @@ import json
 import os
 import secrets
 import shlex
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,10 +16,10 @@ from byteps.__version__ import __version__
 from byteps.cli import torch_variables
 from byteps.cli.children import ProcessSpec
 from byteps.cli.confirmations import Confirmations
-from byteps.cli.hosts import Host
+from byteps.cli.hosts import Host, real_name
 from byteps.cli.last_error import SaidOnce
 from byteps.cli.local_job import NOT_INHERITED, waiting_style
-from byteps.cli.ports import JobPorts, job_ports
+from byteps.cli.ports import JobPorts, free_port, job_ports
 from byteps.common.errors import UnavailableError
 from byteps.common.job.cluster import MIN_WORKERS_VARIABLE, port_of, servers_needed
 from byteps.common.job.launch_environment import LOOPBACK, source_towards
@@ -33,7 +32,6 @@ _SSH_OPTIONS = {
     "ServerAliveInterval": "10",
     "ServerAliveCountMax": "3",
 }
-_CONFIG_LIMIT_S = 10.0
 # What belongs to the launcher's machine, shell or user, or is of another session.
 _STAYS = (
     "HOME",
@@ -152,7 +150,8 @@ def job_variables(
     hosts: Sequence[Host], servers: int, root: str, ports: JobPorts
 ) -> dict[str, str]:
     """Return the variables that describe the job, the same on all hosts."""
-    port = ports.scheduler or port_of(secrets.randbits(32))
+    chosen = free_port() if hosts[0].is_this_machine else port_of(secrets.randbits(32))
+    port = ports.scheduler or chosen
     job_id = torch_variables.new_job_id(avoid=port)
     meeting = torch_variables.meeting(os.environ, root, job_id)
     if ports.torch is not None:
@@ -182,28 +181,6 @@ def root_address(hosts: Sequence[Host], others: Sequence[str], ssh: Sequence[str
         return source_towards(other)
     except OSError as error:
         raise UnavailableError(f"host {other} cannot be found: {error}.") from error
-
-
-def real_name(host: str, ssh: Sequence[str]) -> str:
-    """Return the name or address that ssh connects to: its configuration may have aliases."""
-    plain = host.rpartition("@")[2]
-    try:
-        asked = subprocess.run(
-            [*ssh, "-G", host],
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            timeout=_CONFIG_LIMIT_S,
-            check=False,
-        )
-    except FileNotFoundError as error:
-        raise UnavailableError(
-            f"{ssh[0]} is not installed, and --hosts needs it (Debian: openssh-client)."
-        ) from error
-    except (OSError, subprocess.TimeoutExpired):
-        return plain
-    lines = asked.stdout.splitlines()
-    return next((line[9:] for line in lines if line.startswith("hostname ")), plain)
 
 
 def agent_command(host: str, is_this_machine: bool, ssh: Sequence[str]) -> list[str]:

@@ -7,207 +7,83 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import Enum
-from typing import Annotated
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
-import typer
-
-from byteps.cli import agent
+from byteps.cli.arguments import Number, Parser
 from byteps.cli.children import ProcessSpec
-from byteps.cli.cores import SWITCH_VARIABLE, say_cores
-from byteps.cli.hosts import Host, fill, read_hostfile, read_hosts
-from byteps.cli.job_input import InputForwarder
+from byteps.cli.cores import say_cores
 from byteps.cli.local_job import local_job, say_threads
 from byteps.cli.lost_processes import RESTARTS_DEFAULT, LossPolicy
 from byteps.cli.output_files import OutputFiles
 from byteps.cli.ports import read_ports
-from byteps.cli.remote_job import RemoteOptions, remote_job
 from byteps.cli.supervisor import Supervisor
-from byteps.common.environment import TORCH_AS_VARIABLE
 from byteps.common.errors import InvalidArgumentError
-from byteps.common.job.cluster import MIN_WORKERS_VARIABLE, servers_needed, weakness_of
+from byteps.common.job.cluster import servers_needed, weakness_of
+
+# What only a job on several hosts needs is imported where such a job begins.
+if TYPE_CHECKING:
+    import argparse
+
+    from byteps.cli.hosts import Host
 
 # An agent ends its processes itself within the grace time; this is for its way back.
 _AGENT_GRACE_S = 3.0
 
 
-class OutputForm(str, Enum):
-    """How the output of the processes is shown."""
-
-    LINES = "lines"
-    RAW = "raw"
+LINES, RAW = "lines", "raw"  # how the output of the processes is shown
 
 
-class OnOff(str, Enum):
-    """A switch."""
-
-    ON = "on"
-    OFF = "off"
-
-
-class StandInFor(str, Enum):
-    """A backend of torch that programs name when they get ours."""
-
-    GLOO = "gloo"
-
-
-def set_torch_as(name: StandInFor | None) -> None:
-    """Set the variable that the workers read, if the flag was given."""
-    if name is not None:
-        os.environ[TORCH_AS_VARIABLE] = name.value
-
-
-def set_numa(numa: OnOff | None) -> None:
-    """Set the variable that the launcher and the library read, if the flag was given."""
-    if numa is not None:
-        os.environ[SWITCH_VARIABLE] = "1" if numa is OnOff.ON else "0"
-
-
-Command = Annotated[
-    list[str],
-    typer.Argument(
-        help="The program of a worker and its arguments.", metavar="COMMAND [ARGUMENT]..."
-    ),
-]
-NumProc = Annotated[
-    int | None,
-    typer.Option(
+def add_to(parser: Parser) -> None:
+    """Let a command take the options that say which processes a job has, and where."""
+    parser.option(
         "-np",
         "-n",
         "--num-proc",
-        min=1,
-        metavar="N",
-        help="Number of workers. With hosts: as many as they have room for.",
-    ),
-]
-Hosts = Annotated[
-    str | None,
-    typer.Option(
-        "-H", "--hosts", metavar="A:N,B:N", help="Start N workers on each of these hosts, over ssh."
-    ),
-]
-Hostfile = Annotated[
-    str | None,
-    typer.Option(
+        kind=Number(int, 1),
+        shown="N",
+        text="Number of workers. With hosts: as many as they have room for.",
+    )
+    parser.option(
+        "-H",
+        "--hosts",
+        shown="A:N,B:N",
+        text="Start N workers on each of these hosts, over ssh.",
+    )
+    parser.option(
         "-hostfile",
         "--hostfile",
-        metavar="FILE",
-        help="The same from a file with lines NAME slots=N.",
-    ),
-]
-Servers = Annotated[
-    int | None,
-    typer.Option(
+        shown="FILE",
+        text="The same from a file with lines NAME slots=N.",
+    )
+    parser.option(
         "--servers",
-        min=1,
-        metavar="K",
-        help="Number of summation servers. Without this option, 2 to 64 workers of one machine "
+        kind=Number(int, 1),
+        shown="K",
+        text="Number of summation servers. Without this option, 2 to 64 workers of one machine "
         "share memory and need no server; a job on several hosts has one on each.",
-    ),
-]
-ServerHosts = Annotated[
-    str | None,
-    typer.Option(
+    )
+    parser.option(
         "--server-hosts",
-        metavar="C,D",
-        help="Start the servers on these hosts, and not beside the workers.",
-    ),
-]
-SshPort = Annotated[
-    int | None,
-    typer.Option("-p", "--ssh-port", min=1, max=65535, metavar="PORT", help="Port of ssh."),
-]
-SshKey = Annotated[
-    str | None,
-    typer.Option("-i", "--ssh-identity-file", metavar="FILE", help="Private key for ssh."),
-]
-Ssh = Annotated[
-    str,
-    typer.Option(
-        "--ssh", metavar="COMMAND", help="ssh with options of your own, such as 'ssh -F FILE'."
-    ),
-]
-Ports = Annotated[
-    str | None,
-    typer.Option(
+        shown="C,D",
+        text="Start the servers on these hosts, and not beside the workers.",
+    )
+    parser.option("-p", "--ssh-port", kind=Number(int, 1, 65535), shown="PORT", text="Port of ssh.")
+    parser.option(
+        "-i", "--ssh-identity-file", dest="ssh_key", shown="FILE", text="Private key for ssh."
+    )
+    parser.option(
+        "--ssh",
+        default="ssh",
+        shown="COMMAND",
+        text="ssh with options of your own, such as 'ssh -F FILE'.",
+    )
+    parser.option(
         "--ports",
-        metavar="FIRST-LAST",
-        help="Ports of scheduler, servers and torch.distributed on all hosts, for a firewall. "
+        shown="FIRST-LAST",
+        text="Ports of scheduler, servers and torch.distributed on all hosts, for a firewall. "
         "Without this option DMLC_PS_ROOT_PORT and DMLC_PORT count, if they are set.",
-    ),
-]
-Grace = Annotated[
-    float,
-    typer.Option(
-        "--grace",
-        min=0,
-        metavar="SECONDS",
-        help="Seconds that processes get to end before bps kills them.",
-    ),
-]
-Restart = Annotated[
-    int,
-    typer.Option(
-        "--restart",
-        min=0,
-        metavar="N",
-        help="How often bps starts servers and scheduler again after they died, all together.",
-    ),
-]
-OutputStyle = Annotated[
-    OutputForm,
-    typer.Option(
-        "--output",
-        help="lines: bps writes whole lines, each with the name of its process. raw: the "
-        "processes write to bps' own output themselves.",
-    ),
-]
-OutputDir = Annotated[
-    str | None,
-    typer.Option(
-        "--output-dir",
-        "--output-filename",
-        metavar="DIR",
-        help="Also write the output of each process to a file of its own in this folder, on its "
-        "own host.",
-    ),
-]
-MinNp = Annotated[
-    int,
-    typer.Option(
-        "--min-np",
-        min=0,
-        metavar="N",
-        envvar=MIN_WORKERS_VARIABLE,
-        help="If workers die, go on while so many live; 0: end the job at the first loss.",
-    ),
-]
-Numa = Annotated[
-    OnOff | None,
-    typer.Option(
-        "--numa",
-        help="on, as without this option: on a machine with several NUMA nodes each worker runs "
-        "on cores of one node, and lanes and shards run near their network interface. off: bind "
-        "nothing.",
-    ),
-]
-TorchAs = Annotated[
-    StandInFor | None,
-    typer.Option(
-        "--as",
-        envvar=TORCH_AS_VARIABLE,
-        case_sensitive=False,
-        help="gloo: a program that asks torch.distributed for this backend gets byteps, so a "
-        "script of torch needs no change.",
-    ),
-]
-PrintConfig = Annotated[
-    bool,
-    typer.Option(
-        "--print-config", help="Print the options of each role in this job, and start nothing."
-    ),
-]
+    )
 
 
 @dataclass(frozen=True)
@@ -223,13 +99,13 @@ class RunOptions:
     ports: str | None = None
     grace: float = 3.0
     restart: int = RESTARTS_DEFAULT
-    output: OutputForm = OutputForm.LINES
+    output: str = LINES
     output_dir: str | None = None
     min_np: int = 0
 
     @property
     def _is_prefixed(self) -> bool:
-        return self.output == OutputForm.LINES
+        return self.output == LINES
 
     def supervisor(self, command: Sequence[str]) -> Supervisor:
         """Return what runs the job."""
@@ -250,6 +126,8 @@ class RunOptions:
 
     def described(self, command: Sequence[str]) -> list[ProcessSpec]:
         """Return the processes that the job would have."""
+        from byteps.cli import agent
+
         specs = self.supervisor(command).specs
         parts = [agent.specs(json.loads(spec.task), os.environ) for spec in specs if spec.task]
         return [spec for part in parts for spec in part] or list(specs)
@@ -264,15 +142,20 @@ class RunOptions:
         return [(placed.count((host, "worker")), placed.count((host, "server"))) for host in hosts]
 
     def _hosts(self) -> list[Host]:
+        is_named = self.hosts is not None or self.hostfile is not None
+        if not is_named and self.num_proc is None:
+            raise InvalidArgumentError("say how many workers the job has: -np N, or --hosts.")
+        if not is_named and not self.server_hosts:
+            return []
+        from byteps.cli.hosts import fill, read_hostfile, read_hosts
+
         if self.hosts is not None and self.hostfile is not None:
             raise InvalidArgumentError("--hosts and --hostfile exclude each other.")
         if self.hosts is not None:
             return fill(read_hosts(self.hosts), self.num_proc)
         if self.hostfile is not None:
             return fill(read_hostfile(self.hostfile), self.num_proc)
-        if self.num_proc is None:
-            raise InvalidArgumentError("say how many workers the job has: -np N, or --hosts.")
-        return [Host("localhost", self.num_proc)] if self.server_hosts else []
+        return read_hosts(f"localhost:{self.num_proc}")
 
     def _check_min_np(self, workers: int) -> None:
         if self.min_np > workers:
@@ -300,6 +183,10 @@ class RunOptions:
     def _on_hosts(
         self, hosts: Sequence[Host], ports: range | None, command: Sequence[str]
     ) -> Supervisor:
+        from byteps.cli.hosts import read_hosts
+        from byteps.cli.job_input import InputForwarder
+        from byteps.cli.remote_job import RemoteOptions, remote_job
+
         self._check_min_np(sum(host.slots for host in hosts))
         options = RemoteOptions(
             servers=self.servers,
@@ -323,6 +210,13 @@ class RunOptions:
         if weakness:
             supervisor.on_started(lambda: supervisor.say(f"{weakness}; without it bps makes one"))
         return supervisor
+
+
+def of(said: argparse.Namespace) -> RunOptions:
+    """Return the job that a command line describes."""
+    told = {**vars(said), "ssh": ssh_command(said.ssh, said.ssh_port, said.ssh_key)}
+    names = [field.name for field in fields(RunOptions)]
+    return RunOptions(**{name: told[name] for name in names if name in told})
 
 
 def _is_here_alone(hosts: Sequence[Host]) -> bool:

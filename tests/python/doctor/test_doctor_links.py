@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from test_doctor_parts import MACHINE, SOFTWARE, raises
 
-from byteps.cli.doctor import agent, remote, scheduler_check, small_job, survey, wire
+from byteps.cli.doctor import agent, remote, report, scheduler_check, small_job, survey, wire
 from byteps.cli.doctor.survey import Link, Survey, bottleneck, examine
 from byteps.common.errors import InvalidArgumentError, UnavailableError
 
@@ -28,6 +28,7 @@ class FakeAgent:
 
     def __init__(self, host: str, **answers: dict[str, Any]) -> None:
         self.host = host
+        self.address = f"10.0.0.{host}"
         self.port = 0
         self.orders: list[dict[str, Any]] = []
         self._answers: dict[str, dict[str, Any]] = {
@@ -61,9 +62,9 @@ def looked_at(monkeypatch):
     """Return a function that examines agents; of this machine's software nothing hurts."""
     monkeypatch.setattr(survey.software, "warnings", lambda found: found.get("hurts", []))
 
-    def look(*agents: FakeAgent) -> tuple[Survey, list[str]]:
+    def look(*agents: FakeAgent, ports: range = range(7000, 7003)) -> tuple[Survey, list[str]]:
         said: list[str] = []
-        return examine(agents, 0.5, 7000, said.append), said  # type: ignore[arg-type]
+        return examine(agents, 0.5, ports, said.append), said  # type: ignore[arg-type]
 
     return look
 
@@ -88,11 +89,11 @@ def test_every_pair_is_tried_and_neighbours_are_measured(looked_at) -> None:
     tokens = {one.of("listen")[0]["token"] for one in agents}
     assert len(tokens) == 1
     assert len(tokens.pop()) >= 32
-    assert first.of("reach")[0] == {"do": "reach", "host": "b", "port": 5000 + ord("b")}
+    assert first.of("reach")[0] == {"do": "reach", "host": "10.0.0.b", "port": 5000 + ord("b")}
     assert first.of("stream")[0] == {
         "do": "stream",
         "seconds": 0.5,
-        "host": "b",
+        "host": "10.0.0.b",
         "port": 5000 + ord("b"),
     }
     assert first.of("push_pull")[0] == {
@@ -101,9 +102,61 @@ def test_every_pair_is_tried_and_neighbours_are_measured(looked_at) -> None:
         "expected_mbit": 900.0,
         "seconds": 0.5,
     }
-    assert first.of("serve")[0] == {"do": "serve", "here": "a"}
+    expected = {"do": "serve", "here": "10.0.0.a", "on": [7001, 7002], "transport": "tcp"}
+    assert first.of("serve")[0] == expected
     assert len(first.of("end_job")) == len(first.of("serve")) == 2
     assert json.dumps(found.plain())
+
+
+def test_a_firewall_that_lets_one_port_through_leaves_the_rate_of_bytes(looked_at) -> None:
+    agents = [FakeAgent("a"), FakeAgent("b")]
+    found, _ = looked_at(*agents, ports=range(7000, 7001))
+    assert [(link.socket_mbit, link.push_pull_mbit) for link in found.links] == [(900.0, None)] * 2
+    assert agents[0].of("serve") == []
+    assert found.problems == []
+    assert found.notes[-1].endswith("needs 3 ports: --ports FIRST-LAST, as of bps run")
+    found, _ = looked_at(*agents, ports=range(0))
+    assert found.links[0].push_pull_mbit == 800.0
+    assert agents[0].of("listen")[-1]["on"] == 0
+    assert agents[0].of("serve")[-1]["on"] == [], "where the system chooses"
+
+
+def test_between_two_cards_tensors_go_over_rdma_too(looked_at) -> None:
+    gid = {"index": 3, "address": "10.0.0.3", "kind": "RoCE v2", "interface": "eth1"}
+    port = {
+        "number": 1, "link": "Ethernet", "state": "ACTIVE", "rate": "100 Gb/sec", "gids": [gid]
+    }  # fmt: skip
+    card = {
+        "library": "libibverbs.so.1",
+        "devices": [{"name": "mlx5_0", "is_hardware": True, "ports": [port]}],
+        "opened_by": ["uverbs0"],
+        "locked_memory_bytes": None,
+    }
+    soft = {**card, "devices": [{"name": "rxe0", "is_hardware": False, "ports": [port]}]}
+    told = {"machine": MACHINE, "software": SOFTWARE}
+    a, b = (FakeAgent(host, facts={**told, "rdma": card}) for host in "ab")
+    c = FakeAgent("c", facts={**told, "rdma": soft})
+    found, _ = looked_at(a, b, c)
+    assert {(k.source, k.target) for k in found.links if k.rdma_mbit == 800.0} == {
+        ("a", "b"), ("b", "a")
+    }  # fmt: skip
+    assert sorted(one["transport"] for one in b.of("serve")) == ["rdma", "tcp", "tcp"]
+    assert len(b.of("end_job")) == 3
+    lines = report.describe_survey(found)
+    assert lines[1].endswith("over RDMA")
+    to_b, to_c = (line.split() for line in lines if line.startswith("a "))
+    assert (to_b[-2:], to_c[-2:]) == (["800", "Mbit/s"], ["Mbit/s", "-"])
+    assert "RDMA of a: mlx5_0:1, 100 Gb/sec" in lines
+    assert not any(line.startswith("RDMA of c") for line in lines)
+
+
+def test_an_error_over_rdma_is_a_problem_that_says_so(looked_at) -> None:
+    link = Link("a", "b", socket_mbit=900.0)
+    agents = {"a": FakeAgent("a", push_pull={"error": "no proof"}), "b": FakeAgent("b")}
+    found = Survey(hosts={"a": {}, "b": {}})
+    assert survey._exchange(link, agents, {"transport": "rdma"}, 0.5, found) is None
+    assert found.problems == ["tensors from a to b over RDMA: no proof"]
+    assert len(agents["b"].of("end_job")) == 1
 
 
 def test_what_cannot_be_measured_is_a_problem_with_a_name(looked_at) -> None:
@@ -114,7 +167,7 @@ def test_what_cannot_be_measured_is_a_problem_with_a_name(looked_at) -> None:
     assert "measuring the link from a to b" not in said
     assert (back.round_trip_us, back.socket_mbit, back.push_pull_mbit) == (50.0, None, None)
     assert found.sum_mbit == {"a": 2000.0}
-    assert found.problems == ["from a: no", "b to a: no", "b: its server: no"]
+    assert found.problems == ["from a to b: no", "b to a: no", "b: its server: no"]
     assert found.bottleneck == "a cannot reach b: no job can run on these hosts"
 
 
@@ -273,6 +326,16 @@ def test_answers_of_an_agent_come_in_order() -> None:
     finally:
         other.close()
     assert other._process.poll() is not None
+
+
+def test_other_hosts_reach_an_alias_of_ssh_at_its_address(tmp_path) -> None:
+    ssh = tmp_path / "ssh"
+    ssh.write_text("#!/bin/sh\n[ $1 = -G ] && echo hostname 10.0.0.7; exit 0\n")
+    ssh.chmod(0o755)
+    for shell, address in ((str(ssh), "10.0.0.7"), ("sh -c true", "alias")):
+        other = remote.RemoteAgent("me@alias", shell)
+        other.close()
+        assert (other.host, other.address) == ("me@alias", address)
 
 
 def test_a_shell_that_greets_is_not_listened_to() -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import resource
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from byteps.cli.doctor import machine, report, software
+import byteps
+from byteps.cli.doctor import machine, report, software, sums
 from byteps.cli.doctor.survey import Link, Survey
+from byteps.common.errors import UnavailableError
 
 SOFTWARE: dict[str, Any] = {
     "version": "1.2.3",
@@ -22,6 +26,7 @@ SOFTWARE: dict[str, Any] = {
     "rdma_devices": ["mlx5_0", "mlx5_1"],
     "gpus": 8,
     "cuda": {"count": 2, "names": ("A", "B"), "driver": "13.0", "why_none": ""},
+    "nccl": {"version": 22809, "text": "2.28.9", "file": "/l/libnccl.so.2", "why_none": ""},
 }
 MACHINE: dict[str, Any] = {
     "host": "here",
@@ -55,13 +60,17 @@ def test_the_lines_about_software() -> None:
         "found here    NCCL /lib/libnccl.so.2; UCX no",
         "devices       8 GPUs, RDMA: mlx5_0, mlx5_1",
         "CUDA          driver 13.0: A, B",
+        "NCCL          2.28.9 in /l/libnccl.so.2",
     ]
     no_driver = {"count": 0, "names": (), "driver": "", "why_none": "there is no driver"}
-    bare = {**SOFTWARE, "frameworks": {"torch": None}, "rdma_devices": [], "cuda": no_driver}
+    no_nccl = {"version": 0, "text": "", "file": "", "why_none": "there is no NCCL"}
+    bare = {**SOFTWARE, "frameworks": {"torch": None}, "rdma_devices": []}
+    bare |= {"cuda": no_driver, "nccl": no_nccl}
     lines = report.describe_software(bare)
     assert "frameworks    none" in lines
     assert "devices       8 GPUs, RDMA: none" in lines
     assert "CUDA          tensors on a GPU go through host memory: there is no driver" in lines
+    assert "NCCL          none, and no job needs it: there is no NCCL" in lines
     full = {**SOFTWARE, "frameworks": {"torch": "2"}}
     assert "not installed -" in report.describe_software(full)
 
@@ -296,3 +305,22 @@ def test_libraries_of_pip_are_found(monkeypatch) -> None:
     monkeypatch.setattr(software.metadata, "distributions", lambda: packages)
     assert software._from_pip("libnccl.so.2") == "/site/y/libnccl.so.2"
     assert software._from_pip("libucp.so.0") is None
+
+
+def test_the_line_about_sums_on_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+
+    def foresee(settings: list[str]) -> str:
+        asked.append(settings)
+        if "local_size=4" in settings:
+            return "the ranks of a machine sum in the window: because"
+        raise UnavailableError("NVML does not start")
+
+    library = SimpleNamespace(foresee_device_sums=foresee)
+    monkeypatch.setitem(sys.modules, "byteps._core", library)
+    monkeypatch.setattr(byteps, "_core", library, raising=False)
+    assert report.describe_device_sums(sums.foresee_on_gpus(4)) == [
+        "sums on GPUs  with a rank for each GPU, the ranks of a machine sum in the window: because"
+    ]
+    assert {"local_sizes=4,4", "num_server=1", "role=worker"} <= set(asked[0])
+    assert sums.foresee_on_gpus(2) == "no forecast, because NVML does not start"

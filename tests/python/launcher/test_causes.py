@@ -65,3 +65,11 @@ def test_a_program_without_the_word_python_is_explained(lasting, tmp_path) -> No
     code, _, err = finish(bps_run(lasting, "-np", "2", str(program)))
     assert code == 126
     assert f"start it with: python {program}" in err
+
+
+def test_the_last_line_holds_what_a_program_of_another_language_said_last(lasting) -> None:
+    worker = 'echo "step $RANK"; [ $RANK = 0 ] && exec sleep 1000; echo "fit: no data" >&2; exit 1'
+    code, _, err = finish(bps_run(lasting, "-np", "2", "sh", "-c", worker))
+    assert code == 1
+    last = "[bps] worker 1 ended with exit code 1 (its last line: fit: no data); ending the job"
+    assert err.splitlines()[-1] == last

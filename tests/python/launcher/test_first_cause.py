@@ -9,7 +9,7 @@ import pytest
 
 from byteps.cli.children import Child, ProcessSpec
 from byteps.cli.first_cause import FirstCause
-from byteps.cli.last_error import LastError, SaidOnce, ServiceError, is_of_a_loss
+from byteps.cli.last_error import LastError, LastWord, SaidOnce, ServiceError, is_of_a_loss
 
 HEARD = b"byteps.common.errors.PeerLostError: worker 1 (process 7 on vm) was lost: an exception"
 OWN = b"byteps.common.errors."
@@ -92,6 +92,43 @@ def test_who_has_said_that_it_ends_is_waited_for(reason: bytes, until: float) ->
         assert first_cause.judge_at == until
         first_cause.add(ended("worker 1", 9), 12.0)
         assert first_cause.judge_at == 12.5
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason", "is_heard"),
+    [
+        ((b"step 3", b"fit: ranks disagree", b""), "its last line: fit: ranks disagree", False),
+        (
+            (b"fit: bad data", b"[2026-11-28 18:36:31.1: W worker 0] slow"),
+            "its last line: fit: bad data",
+            False,
+        ),
+        ((b"fit: worker 1 (process 7 on vm) was lost: killed",), "", True),
+        ((b"worker 1 has left the job; operations",), "", True),
+        ((b"ValueError: no data", b"fit: worker 1 was lost: killed"), "ValueError: no data", False),
+        ((), "", False),
+    ],
+)
+def test_a_program_of_c_says_in_its_last_line_why_it_ends(lines, reason, is_heard) -> None:
+    child = ended("worker 0", 1, *lines)
+    assert child.last_error.is_heard == is_heard
+    if reason or not lines:
+        told = f" ({reason})" if reason else ""
+        assert child.how_and_why == f"worker 0 ended with exit code 1{told}"
+    killed = ended("worker 0", -9, b"step 3")
+    assert killed.how_and_why == "worker 0 was killed by signal 9 (SIGKILL)"
+
+
+def test_a_program_of_c_on_another_host_has_heard_of_the_end_too() -> None:
+    for said, is_heard in ((b"worker 1 was lost: killed", True), (b"bad data", False)):
+        word = LastWord()
+        word.note(
+            b"[bps on b] b worker 2 ended with exit code 1 (its last line: fit: "
+            + said
+            + b"); ending the job"
+        )
+        assert word.text
+        assert word.is_heard == is_heard
 
 
 def test_the_scheduler_and_servers_say_why_they_end() -> None:

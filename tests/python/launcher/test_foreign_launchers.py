@@ -190,9 +190,9 @@ def test_ranks_that_are_dealt_to_the_machines_in_turn_sum_on_each_machine(enviro
         "BYTEPS_LOG_LEVEL": "info",
         "TEST_RANKS_IN_TURN": "1",
     }
-    program = rank_program("operations")
+    program = [*job_runs.warm_python(), rank_program("operations")]
     ranks = [launcher_variables.mpi(rank, 4, rank // 2, 2, **told) for rank in range(4)]
-    workers = [start({**environment, **one}, sys.executable, program) for one in ranks]
+    workers = [start({**environment, **one}, *program) for one in ranks]
     ends = [finish(worker) for worker in workers]
     for code, out, err in ends:
         assert code == 0, out + err

@@ -6,9 +6,15 @@ import os
 
 import pytest
 
-from byteps.cli.horovod import FLAGS, translate
+from byteps.cli import horovod
+from byteps.cli.commands.run import _parser
+from byteps.cli.horovod import FLAGS, Translated
 from byteps.common import environment
 from byteps.common.errors import InvalidArgumentError
+
+
+def translate(words: list[str]) -> Translated:
+    return horovod.translate(words, _parser().with_value)
 
 
 def test_flags_with_a_meaning_become_variables() -> None:
@@ -100,12 +106,14 @@ def test_a_flag_that_is_refused_says_why_before_anything_is_set() -> None:
 
 
 def test_options_of_ours_without_a_value_take_none() -> None:
-    for option in ("-h", "--help", "--print-config", "--servers=2"):
+    for option in ("-h", "--help", "--print-config", "--servers=2", "-n2", "-np=2"):
         found = translate([option, "--mpi", "-np", "2", "x"])
         assert found.arguments == [option, "-np", "2", "x"]
         assert len(found.notices) == 1
     assert translate(["--servers", "--mpi", "x"]).arguments == ["--servers", "--mpi", "x"]
     assert translate(["-np"]).arguments == ["-np"]
+    line = ["-n2", "program", "--verbose"]
+    assert translate(line).arguments == line, "the last word is the program's"
 
 
 def test_variables_with_a_meaning_are_taken(monkeypatch) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from byteps.cli import agent, local_job
-from byteps.cli.hosts import Host, fill, read_hostfile, read_hosts
+from byteps.cli.hosts import Host, fill, read_hostfile, read_hosts, real_name
 from byteps.cli.ports import JobPorts
 from byteps.cli.remote_job import (
     RemoteOptions,
@@ -16,7 +16,6 @@ from byteps.cli.remote_job import (
     carried_environment,
     job_variables,
     placed,
-    real_name,
     root_address,
 )
 from byteps.common.errors import InvalidArgumentError, UnavailableError

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from byteps.cli import bpslaunch, function_job, guard, local_job, run_options, top
+from byteps.cli import bpslaunch, function_job, guard, local_job, top
+from byteps.cli.commands import run
 from byteps.cli.function_job import FunctionError, error_file, result_file
 from byteps.cli.hosts import Host
 from byteps.cli.last_error import LastError
 from byteps.cli.output_files import OutputFiles
-from byteps.cli.run_options import OnOff, OutputForm, RunOptions, ssh_command
+from byteps.cli.run_options import RAW, RunOptions, ssh_command
 from byteps.common.errors import BytepsError, InvalidArgumentError
 
 # byteps.run.
@@ -167,7 +168,7 @@ def test_the_workers_of_a_machine_in_a_larger_job() -> None:
     [
         (RunOptions(), "say how many workers"),
         (RunOptions(hosts="a:1", hostfile="f"), "--hosts and --hostfile exclude each other"),
-        (RunOptions(num_proc=2, output=OutputForm.RAW, output_dir="d"), "exclude each other: raw"),
+        (RunOptions(num_proc=2, output=RAW, output_dir="d"), "exclude each other: raw"),
         (RunOptions(num_proc=2, min_np=3), "--min-np is 3, but there are only 2 workers"),
         (RunOptions(hosts="far.invalid:2", min_np=3), "--min-np is 3, but there are only 2 work"),
     ],
@@ -208,11 +209,11 @@ def test_the_words_of_ssh() -> None:
 
 def test_the_flag_of_numa_is_the_variable(monkeypatch) -> None:
     monkeypatch.setenv("BYTEPS_NUMA_ON", "mine")
-    run_options.set_numa(None)
+    run.set_numa(None)
     assert os.environ["BYTEPS_NUMA_ON"] == "mine"
-    run_options.set_numa(OnOff.ON)
+    run.set_numa("on")
     assert os.environ["BYTEPS_NUMA_ON"] == "1"
-    run_options.set_numa(OnOff.OFF)
+    run.set_numa("off")
     assert os.environ["BYTEPS_NUMA_ON"] == "0"
 
 

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from processes import free_ports
 
-from byteps.cli.ports import JobPorts, job_ports, read_ports, take_for_servers
+from byteps.cli.ports import (
+    JobPorts,
+    free_port,
+    job_ports,
+    quiet_ports,
+    read_ports,
+    take_for_servers,
+)
 from byteps.common.errors import InvalidArgumentError, UnavailableError
 
 
@@ -17,6 +26,33 @@ def taken() -> Iterator[int]:
         listener.bind(("", 0))
         listener.listen()
         yield listener.getsockname()[1]
+
+
+def test_free_ports_lie_below_those_of_outgoing_connections() -> None:
+    assert quiet_ports("32768\t60999\n") == range(20000, 30000)
+    assert quiet_ports("15000 65535") == range(5000, 15000)
+    assert quiet_ports("5000 65535") == range(1024, 5000)
+    assert not quiet_ports("1024 65535"), "no room"
+    here = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text()
+    below = quiet_ports(here) or range(65536)
+    assert all(free_port() in below for _ in range(20))
+
+
+def test_a_free_port_is_one_that_nobody_listens_on(taken, monkeypatch) -> None:
+    free = free_ports(3)
+    monkeypatch.setattr("byteps.cli.ports.quiet_ports", lambda _: [taken, *free])
+    assert {free_port() for _ in range(100)} == set(free), "two jobs choose different ones"
+    monkeypatch.setattr("byteps.cli.ports.quiet_ports", lambda _: [taken])
+    assert free_port() != taken, "the system chooses another one"
+
+
+def test_each_test_gets_ports_of_its_own(taken, monkeypatch, tmp_path) -> None:
+    assert len({*free_ports(3), *free_ports(3)}) == 6
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr("processes._ports_of_tests", lambda: range(taken, taken + 20))
+    found = [port for _ in range(3) for port in free_ports(2)]
+    assert len(set(found)) == 6
+    assert taken not in found, "somebody listens there"
 
 
 def test_a_range_of_ports() -> None:

@@ -13,7 +13,8 @@ import torch_jobs
 from processes import LIMIT_S
 
 environment = job_runs.environment
-pytestmark = [torch_jobs.needs_torch, pytest.mark.engine("ray")]
+ray_turn = engines.ray_turn
+pytestmark = [torch_jobs.needs_torch, *engines.RAY_MARKS, pytest.mark.usefixtures("ray_turn")]
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 PROGRAM = """
@@ -36,15 +37,10 @@ cluster.shutdown()
 
 def weights_of(environment, *words: str, backend: str, **variables: str) -> str:
     """Return the fingerprint that both ranks of the example of Ray Train print."""
-    limit = str(round(LIMIT_S))
-    patience = {
-        "RAY_raylet_start_wait_time_s": limit,
-        "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": limit,
-        "RAY_DEDUP_LOGS": "0",  # of equal lines of two workers Ray prints one
-    }
+    patience = {"RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": str(round(LIMIT_S))}
     done = subprocess.run(
         [engines.RAY_PYTHON, str(EXAMPLES / "torch_ray_train.py"), *words],
-        env={**environment, **patience, **variables},
+        env={**environment, **engines.RAY_VARIABLES, **patience, **variables},
         cwd="/",
         capture_output=True,
         text=True,
@@ -59,7 +55,6 @@ def weights_of(environment, *words: str, backend: str, **variables: str) -> str:
     return str(weights)
 
 
-@pytest.mark.timeout(4 * LIMIT_S)  # Ray starts three times
 def test_ray_train_has_the_weights_of_gloo(environment) -> None:
     over_gloo = weights_of(environment, "gloo", backend="gloo")
     assert weights_of(environment, backend="byteps") == over_gloo
@@ -70,7 +65,7 @@ def test_ray_train_has_the_weights_of_gloo(environment) -> None:
 def test_the_example_sums_on_two_nodes(environment) -> None:
     done = subprocess.run(
         [engines.RAY_PYTHON, "-c", PROGRAM],
-        env={**environment, "PYTHONPATH": str(EXAMPLES)},
+        env={**environment, **engines.RAY_VARIABLES, "PYTHONPATH": str(EXAMPLES)},
         cwd="/",
         capture_output=True,
         text=True,

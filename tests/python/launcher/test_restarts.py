@@ -5,6 +5,7 @@ The services die as often as the environment says and then live until the file `
 
 from __future__ import annotations
 
+import re
 import signal
 import uuid
 from pathlib import Path
@@ -186,7 +187,10 @@ def test_a_worker_that_is_stopped_does_not_hold_the_job(environment, before) -> 
     command = [*command_line("byteps.cli")[:1], "-c", program, WORKER + script]
     code, out, err = finish(launch(command, environment))
     assert (code, out.splitlines()[-1]) == (0, "0"), out + err
-    assert messages(err) == ["the workers are done, but not worker 1; ending the job"]
+    (message,) = messages(err)
+    # On a busy machine the server, too, needs longer than the 0.2 s.
+    expected = r"the workers are done, but not (server 0, )?worker 1; ending the job"
+    assert re.fullmatch(expected, message)
 
 
 def test_a_signal_ends_the_job_while_a_server_is_down(environment) -> None:

@@ -25,6 +25,7 @@ from processes import LIMIT_S, TOKEN_VARIABLE, carriers, free_ports, wait_for_li
 from rank_programs import rank_program
 
 environment = job_runs.environment
+ray_turn = engines.ray_turn
 pytestmark = [torch_jobs.needs_torch, pytest.mark.engine]
 
 PROGRAM = rank_program("meeting")
@@ -72,9 +73,8 @@ def mpirun(request) -> Row:
 
 
 def ray(request) -> Row:
-    del request
-    # Else Ray holds lines back that look like those of another worker.
-    return [engines.RAY_PYTHON, rank_program("ray_meeting")], {"RAY_DEDUP_LOGS": "0"}
+    request.getfixturevalue("ray_turn")
+    return [engines.RAY_PYTHON, rank_program("ray_meeting")], engines.RAY_VARIABLES
 
 
 def over_ssh(request) -> Row:
@@ -113,11 +113,12 @@ LAUNCHERS: dict[str, Callable[[pytest.FixtureRequest], Row]] = {
     "Ray, 2 actors": ray,
     "`bpslaunch`, each role by hand": bare,
 }
-NEEDS = {over_ssh: "sshd", mpirun: "mpi", srun: "slurm", ray: "ray"}
-ROWS = [
-    pytest.param(name, marks=[pytest.mark.engine(NEEDS[row])] if row in NEEDS else [])
-    for name, row in LAUNCHERS.items()
-]
+NEEDS = {over_ssh: "sshd", mpirun: "mpi", srun: "slurm"}
+MARKS = {
+    **{row: [pytest.mark.engine(name)] for row, name in NEEDS.items()},
+    ray: engines.RAY_MARKS,
+}
+ROWS = [pytest.param(name, marks=MARKS.get(row, [])) for name, row in LAUNCHERS.items()]
 Cell = tuple[int, float]
 _CELLS: dict[tuple[str, str], Cell] = {}
 

@@ -187,7 +187,7 @@ def test_a_worker_s_number_twice(mistaken) -> None:
 
 @pytest.mark.parametrize("second", [{"BYTEPS_LOCAL_RANK": "0"}, {}], ids=["twice", "missing"])
 def test_a_local_rank_twice_or_missing(mistaken, second) -> None:
-    mistaken.told |= {"BYTEPS_LOCAL_SIZE": "2", "DMLC_WORKER_ID": "0", "BYTEPS_START_TIMEOUT": "2"}
+    mistaken.told |= {"BYTEPS_LOCAL_SIZE": "2", "DMLC_WORKER_ID": "0", "BYTEPS_START_TIMEOUT": "8"}
     scheduler, server = mistaken.start("scheduler"), mistaken.start("server")
     workers = [mistaken.start("worker", **more) for more in ({"BYTEPS_LOCAL_RANK": "0"}, second)]
     said = [ended(worker) for worker in workers]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -32,6 +33,16 @@ DRAWN = """(() => {
 })()"""
 
 
+# The rows of servers, each as the texts of its cells.
+SERVERS = """[...document.querySelectorAll("#members tr")]
+  .map(row => [...row.cells].map(cell => cell.innerText)).filter(cells => cells[0] === "server")"""
+
+
+def server_works(cells: list[str]) -> bool:
+    """Return whether the row of a server has the bytes that come in, and processor time."""
+    return float(cells[6] or 0) > 0 and cells[10].isdecimal()
+
+
 def test_the_live_page_names_the_straggler_and_draws(environment, tmp_path) -> None:
     port, go_on = str(free_ports(1)[0]), tmp_path / "go_on"
     go_on.touch()
@@ -46,6 +57,7 @@ def test_the_live_page_names_the_straggler_and_draws(environment, tmp_path) -> N
         rows = '[...document.querySelectorAll("#members tr")].map(row => row.innerText)'
         told_rows = page.wait_until(rows, lambda found: len(found) == 4)
         assert sum("worker" in row for row in told_rows) == 3
+        page.wait_until(SERVERS, lambda found: len(found) == 1 and server_works(found[0]))
         points = 60 if browser.PICTURES_VARIABLE in os.environ else 4
         page.wait_until("rates.get(0).length", lambda count: count >= points)
         page.wait_until(DRAWN)
@@ -60,6 +72,7 @@ def test_the_live_page_names_the_straggler_and_draws(environment, tmp_path) -> N
         )
         assert page.exceptions == []
         assert "late: rank 1" in shown
+        assert re.search(r"server +0 .* in [\d.]+, out [\d.]+ MB/s, CPU \d+ %", shown), shown
         as_terminal(page, f"$ bps top 9100\n{shown}")
     code, out, err = finish(process)
     assert code == 0, out + err

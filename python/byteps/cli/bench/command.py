@@ -8,13 +8,13 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from byteps.__version__ import __version__
-from byteps.cli import run_options as options
+from byteps.cli import run_options
+from byteps.cli.arguments import Number, Parser
 from byteps.cli.bench import report
 from byteps.cli.bench.plan import RESULT_MARK, SIZES_DEFAULT, Plan, read_sizes
 from byteps.cli.launched_job import launched
@@ -23,86 +23,82 @@ from byteps.common.errors import BytepsError, InvalidArgumentError
 
 _MODE = 0o666  # of a new file, before the umask
 
-HELP = """Measure an exchange: float32 tensors that all workers sum.
+_HELP = """Measure an exchange: float32 tensors that all workers sum.
 
-Without `--hosts` the workers run on this machine, without servers unless `--servers` names some.
-With `--hosts` they run on these hosts, over ssh, with a server on each. `bps run` starts them, so a
-job with the same options does what is measured. The workers measure `byteps.torch`, beside Gloo, if
-torch is installed, else `byteps.numpy`.
+Without --hosts the workers run on this machine, without servers unless --servers names some.
+With --hosts they run on these hosts, over ssh, with a server on each. bps run starts them, so a
+job with the same options does what is measured. The workers measure byteps.torch, beside Gloo, if
+torch is installed, else byteps.numpy.
 
 Between machines, Gloo and the measurement of the links take free ports of their own, also with
-`--ports`. Behind a firewall say `--no-gloo`; the column **least** then stays empty.
+--ports. Behind a firewall say --no-gloo; the column 'least' then stays empty.
 
 Each repeat measures everything one after the other, in another order each time, so that a slow
 moment of the machine hits all of it. A time is the median of the repeats, of the slowest worker.
-**in place** is `allreduce_`, **new tensor** is `allreduce`; **least** is the least time that this
+'in place' is allreduce_, 'new tensor' is allreduce; 'least' is the least time that this
 hardware allows: what memcpy takes, and between machines what plain sockets take.
 
-**Examples**
-
-* `bps bench -np 4`
-* `bps bench -np 2 --servers 2 --sizes 1M,64M --json bench.json`
-* `bps bench --hosts a:2,b:2`
+Examples:
+  bps bench -np 4
+  bps bench -np 2 --servers 2 --sizes 1M,64M --json bench.json
+  bps bench --hosts a:2,b:2
 """
 
 
-def bench(
-    num_proc: options.NumProc = None,
-    hosts: options.Hosts = None,
-    hostfile: options.Hostfile = None,
-    servers: options.Servers = None,
-    server_hosts: options.ServerHosts = None,
-    sizes: Annotated[
-        str, typer.Option("--sizes", metavar="4K,1M,...", help="Bytes of the tensors.")
-    ] = SIZES_DEFAULT,
-    repeats: Annotated[
-        int, typer.Option("--repeats", min=1, max=1000, help="How often everything is measured.")
-    ] = 7,
-    gloo: Annotated[
-        bool, typer.Option("--gloo/--no-gloo", help="Measure Gloo, too, if torch is installed.")
-    ] = True,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Also write all results there.")
-    ] = None,
-    ssh_port: options.SshPort = None,
-    ssh_key: options.SshKey = None,
-    ssh: options.Ssh = "ssh",
-    ports: options.Ports = None,
-) -> None:
-    """Measure an exchange."""
-    wanted = read_sizes(sizes)
-    if num_proc is None and hosts is None and hostfile is None:
-        raise InvalidArgumentError("say how many workers exchange: -np N, or --hosts.")
-    ssh_words = options.ssh_command(ssh, ssh_port, ssh_key)
-    chosen = options.RunOptions(
-        num_proc=num_proc,
-        hosts=hosts,
-        hostfile=hostfile,
-        servers=servers,
-        server_hosts=server_hosts,
-        ssh=ssh_words,
-        ports=ports,
+def _parser() -> Parser:
+    parser = Parser("bps bench", "", _HELP)
+    run_options.add_to(parser)
+    parser.option("--sizes", default=SIZES_DEFAULT, shown="4K,1M,...", text="Bytes of the tensors.")
+    parser.option(
+        "--repeats",
+        kind=Number(int, 1, 1000),
+        default=7,
+        shown="N",
+        text="How often everything is measured.",
     )
+    parser.flag(
+        "--gloo",
+        default=True,
+        text="Measure Gloo, too, if torch is installed: so it is without this option.",
+    )
+    parser.flag("--no-gloo", dest="gloo", action="store_false", text="Leave Gloo out.")
+    parser.option(
+        "--json",
+        dest="json_file",
+        kind=Path,
+        shown="FILE",
+        text="Also write all results there.",
+    )
+    return parser
+
+
+def main(words: Sequence[str]) -> int:
+    """Measure an exchange; return the exit code."""
+    said = _parser().read(words)
+    wanted = read_sizes(said.sizes)
+    if said.num_proc is None and said.hosts is None and said.hostfile is None:
+        raise InvalidArgumentError("say how many workers exchange: -np N, or --hosts.")
+    chosen = run_options.of(said)
     machines = chosen.machines()
-    plan = Plan(wanted, repeats, gloo, *zip(*machines, strict=True))
-    _check_writable(json_file)
+    plan = Plan(wanted, said.repeats, said.gloo, *zip(*machines, strict=True))
+    _check_writable(said.json_file)
     flags = {
-        "-np": num_proc,
-        "--hosts": hosts,
-        "--hostfile": hostfile,
-        "--servers": servers,
-        "--server-hosts": server_hosts,
-        "--ssh": shlex.join(ssh_words),
-        "--ports": ports,
+        "-np": chosen.num_proc,
+        "--hosts": chosen.hosts,
+        "--hostfile": chosen.hostfile,
+        "--servers": chosen.servers,
+        "--server-hosts": chosen.server_hosts,
+        "--ssh": shlex.join(chosen.ssh),
+        "--ports": chosen.ports,
     }
     given = [(flag, str(value)) for flag, value in flags.items() if value is not None]
     told = [word for pair in given for word in pair]
     code, results = _measured(told, plan)
     _say("\n".join(report.describe_end(results[1:])))
-    if json_file is not None:
-        _write(json_file, {"version": __version__, "exit_code": code, "results": results,
+    if said.json_file is not None:
+        _write(said.json_file, {"version": __version__, "exit_code": code, "results": results,
                            "workers": plan.workers, "servers": plan.servers})  # fmt: skip
-    raise typer.Exit(code)
+    return code
 
 
 def _measured(flags: list[str], plan: Plan) -> tuple[int, list[dict[str, Any]]]:
@@ -135,8 +131,7 @@ def _measured(flags: list[str], plan: Plan) -> tuple[int, list[dict[str, Any]]]:
 
 def _say(text: str) -> None:
     if text:
-        typer.echo(text)
-        sys.stdout.flush()
+        print(text, flush=True)
 
 
 def _check_writable(file: Path | None) -> None:

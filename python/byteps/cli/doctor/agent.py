@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from byteps.cli.doctor import machine, small_job, software, wire
+from byteps.cli.doctor import machine, rdma, small_job, software, wire
 
 Order = dict[str, Any]
 
@@ -52,7 +52,10 @@ class Agent:
             self._responder.close()
 
     def _facts(self, _: Order) -> Order:
-        return {"machine": machine.facts(), "software": software.facts()}
+        here: Order = machine.facts()
+        found: Order = software.facts()
+        ways = rdma.facts(found["libraries"]["verbs"], here["locked_memory_bytes"])
+        return {"machine": here, "software": found, "rdma": ways}
 
     def _listen(self, order: Order) -> Order:
         self._token = order["token"]
@@ -67,7 +70,8 @@ class Agent:
         return {"mbit": wire.send_rate_mbit(host, port, self._token, order["seconds"])}
 
     def _serve(self, order: Order) -> Order:
-        self._services = small_job.Services(order["here"], 1)
+        transport = order.get("transport", "tcp")
+        self._services = small_job.Services(order["here"], 1, order["on"], transport)
         return {"settings": self._services.settings}
 
     def _push_pull(self, order: Order) -> Order:

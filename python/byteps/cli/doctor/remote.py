@@ -11,8 +11,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from byteps.cli.hosts import real_name
 from byteps.common.errors import UnavailableError
 
 SSH = "ssh -o BatchMode=yes -o ConnectTimeout=10"
@@ -22,12 +24,16 @@ _NOISE_MAX = 2000
 
 
 class RemoteAgent:
-    """One agent; `host` is how this machine and the other hosts reach it."""
+    """One agent. `host` is its name for people and for ssh, `address` how other hosts reach it."""
 
     def __init__(self, host: str, shell: str = SSH, python: str = sys.executable) -> None:
         self.host = host
+        words = shlex.split(shell)
+        # Other commands than ssh have no names of their own for hosts.
+        is_ssh = Path(words[0]).name == "ssh" if words else False
+        self.address = real_name(host, words) if is_ssh else host.rpartition("@")[2]
         self.port = 0  # on which it listens
-        command = [*shlex.split(shell), host, *_words(python, os.environ)]
+        command = [*words, host, *_words(python, os.environ)]
         try:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE

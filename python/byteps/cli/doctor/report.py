@@ -7,7 +7,7 @@ from typing import Any
 
 from byteps.cli.doctor import long_paths
 from byteps.cli.doctor.software import FRAMEWORKS
-from byteps.cli.doctor.survey import Link, Survey
+from byteps.cli.doctor.survey import Link, Survey, cards
 
 _LABEL_WIDTH = 14
 
@@ -31,6 +31,7 @@ def describe_software(found: Mapping[str, Any]) -> list[str]:
         _line("found here", "; ".join(libraries)),
         _line("devices", f"{found['gpus']} GPUs, RDMA: {', '.join(devices) or 'none'}"),
         _line("CUDA", _cuda(found["cuda"])),
+        _line("NCCL", _nccl(found["nccl"])),
     ]
 
 
@@ -39,6 +40,13 @@ def _cuda(found: Mapping[str, Any]) -> str:
     if not found["count"]:
         return f"tensors on a GPU go through host memory: {found['why_none']}"
     return f"driver {found['driver']}: {', '.join(found['names'])}"
+
+
+def _nccl(found: Mapping[str, Any]) -> str:
+    """Return which NCCL there is, or why none."""
+    if not found["version"]:
+        return f"none, and no job needs it: {found['why_none']}"
+    return f"{found['text']} in {found['file']}"
 
 
 def describe_machine(found: Mapping[str, Any]) -> list[str]:
@@ -67,6 +75,11 @@ def describe_machine(found: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def describe_rdma(texts: Iterable[str]) -> list[str]:
+    """Return the lines about RDMA."""
+    return [_line("RDMA", text) for text in texts]
+
+
 def describe_scheduler(found: Mapping[str, Any]) -> list[str]:
     """Return the lines about a scheduler."""
     lines = [_line("scheduler", f"{found['host']}, port {found['port']}")]
@@ -83,17 +96,30 @@ def describe_sums(found: Mapping[str, Any]) -> list[str]:
     return [_line("sums", found["text"])]
 
 
+def describe_device_sums(text: str) -> list[str]:
+    """Return the line about sums on the GPUs of this machine."""
+    return [_line("sums on GPUs", f"with a rank for each GPU, {text}")]
+
+
 def describe_survey(survey: Survey) -> list[str]:
     """Return the lines about several hosts."""
-    lines = ["", f"{'from':16} {'to':16} {'round trip':>12} {'socket':>14} {'push_pull':>14}"]
+    with_rdma = any(link.rdma_mbit is not None for link in survey.links)
+    titles = f"{'from':16} {'to':16} {'round trip':>12} {'socket':>14} {'push_pull':>14}"
+    lines = ["", titles + (f" {'over RDMA':>14}" if with_rdma else "")]
     for link in survey.links:
         times = "-" if link.round_trip_us is None else f"{link.round_trip_us / 1000:.2f} ms"
         lines.append(
             f"{link.source:16} {link.target:16} {times:>12} {_rate(link.socket_mbit):>14} "
             f"{_rate(link.push_pull_mbit):>14}"
+            + (f" {_rate(link.rdma_mbit):>14}" if with_rdma else "")
         )
     lines.append("")
     lines += [_long_path(link, survey) for link in survey.links if _is_long(link)]
+    lines += [
+        f"RDMA of {host}: {'; '.join(told)}"
+        for host in survey.hosts
+        if (told := cards(survey, host))
+    ]
     for host, mbit in survey.sum_mbit.items():
         lines.append(f"server of {host}: one shard takes in {_rate(mbit)}")
     lines.append(f"bottleneck: {survey.bottleneck}")

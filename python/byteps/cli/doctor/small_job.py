@@ -6,12 +6,12 @@ import contextlib
 import json
 import os
 import secrets
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from byteps.cli.ports import free_port
 from byteps.common.job.executables import find_program
 from byteps.common.job.launch_environment import LOOPBACK
 
@@ -32,10 +32,15 @@ def tensor_bytes(mbit: float) -> int:
 class Services:
     """The scheduler and the server of a job, on this host."""
 
-    def __init__(self, host: str, workers: int) -> None:
-        """Start them; others reach this machine as `host`."""
+    def __init__(
+        self, host: str, workers: int, ports: Sequence[int] = (), transport: str = "tcp"
+    ) -> None:
+        """Start them; others reach this machine as `host`, and it by BYTEPS_TRANSPORT.
+
+        `ports`: of the scheduler and of the server; empty: any.
+        """
         self.host = host
-        port = _free_port()
+        port = ports[0] if ports else free_port()
         self.settings = [
             f"root_host={host}",
             f"root_port={port}",
@@ -47,6 +52,7 @@ class Services:
             f"start_timeout_s={_START_S}",
             # A server here stands for one that workers reach over a network.
             "shared_links=0",
+            f"transport={transport}",
         ]
         environment = {
             **_clean(os.environ),
@@ -60,6 +66,8 @@ class Services:
             "BYTEPS_JOB_SECRET": self.settings[6].partition("=")[2],
             "BYTEPS_START_TIMEOUT": str(_START_S),
             "BYTEPS_SHARED_LINKS": "0",
+            "DMLC_PORT": str(ports[1]) if ports else "0",
+            "BYTEPS_TRANSPORT": transport,
         }
         self._processes: list[subprocess.Popen[bytes]] = []
         self.server = 0  # its process
@@ -168,9 +176,3 @@ def _clean(environment: Mapping[str, str]) -> dict[str, str]:
         for name, value in environment.items()
         if not name.startswith(("DMLC_", "BYTEPS_")) or name == "BYTEPS_PROGRAM_DIR"
     }
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        return int(probe.getsockname()[1])

@@ -15,7 +15,7 @@ from pathlib import Path
 from byteps.__version__ import __version__
 from byteps.cli.doctor import installation
 from byteps.common import build
-from byteps.common.devices import find_devices
+from byteps.common.devices import find_devices, find_nccl
 from byteps.common.errors import BytepsError
 from byteps.common.job.executables import PROGRAM_BY_ROLE, find_program
 
@@ -52,6 +52,7 @@ def facts() -> dict[str, object]:
         "rdma_devices": sorted(p.name for p in Path("/sys/class/infiniband").glob("*")),
         "gpus": len(list(Path("/proc/driver/nvidia/gpus").glob("*"))),
         "cuda": asdict(find_devices()),
+        "nccl": asdict(find_nccl()),
     }
 
 
@@ -71,7 +72,7 @@ def features() -> dict[str, bool]:
         "UCX": False,
         "MPI": build.mpi_built(),
         "Gloo": build.gloo_built(),
-        "NCCL": bool(build.nccl_built()),
+        "NCCL": False,  # whether it is here or not: no operation goes through it yet
         "CUDA": build.cuda_built(),
         "ROCm": build.rocm_built(),
         "DDL": build.ddl_built(),

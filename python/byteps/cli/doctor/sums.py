@@ -1,9 +1,11 @@
-"""What the bits of sums will depend on in a job on these hosts."""
+"""What the bits of sums will depend on in a job on these hosts, and which way its GPUs sum."""
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
+from byteps.common.errors import BytepsError
 from byteps.common.same_bits import SameBits
 
 
@@ -17,7 +19,27 @@ def foresee(slots: list[int]) -> dict[str, Any]:
     """Say it of hosts with so many workers, with the options that the environment has."""
     from byteps import _core
 
-    settings = [
+    found = SameBits.of(*_core.foresee_sums(_first_worker(slots)))
+    return {"floats": found.floats, "halves": found.halves, "text": found.reason}
+
+
+def foresee_on_gpus(ranks: int) -> str:
+    """Say which way sums take on this machine with BYTEPS_DEVICE_SUMS=auto, or another value that
+    the user has set, in a job with servers, two such machines and a rank for each GPU; the plan
+    behind it is a forecast.
+    """
+    from byteps import _core
+
+    told = [] if os.environ.get("BYTEPS_DEVICE_SUMS") else ["device_sums=auto"]
+    try:
+        return _core.foresee_device_sums([*_first_worker([ranks, ranks]), *told])
+    except BytepsError as error:
+        return f"no forecast, because {error}"
+
+
+def _first_worker(slots: list[int]) -> list[str]:
+    """Return the settings of the first worker of a job on hosts with so many."""
+    return [
         "role=worker",
         f"num_worker={len(slots)}",
         f"local_sizes={','.join(map(str, slots))}",
@@ -28,5 +50,3 @@ def foresee(slots: list[int]) -> dict[str, Any]:
         "root_host=doctor.invalid",
         "root_port=1",
     ]
-    found = SameBits.of(*_core.foresee_sums(settings))
-    return {"floats": found.floats, "halves": found.halves, "text": found.reason}

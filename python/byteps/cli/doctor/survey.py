@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from byteps.cli.doctor import long_paths, machine, software
+from byteps.cli.doctor import long_paths, machine, rdma, software
 from byteps.cli.doctor.remote import START_S, RemoteAgent
 from byteps.common.errors import UnavailableError
 
 _MARGIN_S = 90.0
+_PORTS_NEEDED = 3  # for the doctor's own connections, a scheduler and a server
 
 
 @dataclass
@@ -25,6 +26,7 @@ class Link:
     socket_mbit: float | None = None  # plain bytes over one connection
     push_pull_mbit: float | None = None  # tensors, while their sums come back
     problem: str = ""
+    rdma_mbit: float | None = None  # as push_pull_mbit, if both hosts have a card for RDMA
 
 
 @dataclass
@@ -45,9 +47,12 @@ class Survey:
 
 
 def examine(
-    agents: Sequence[RemoteAgent], seconds: float, port: int, say: Callable[[str], None]
+    agents: Sequence[RemoteAgent], seconds: float, ports: range, say: Callable[[str], None]
 ) -> Survey:
-    """Ask everything of everybody; `say` hears what is going on."""
+    """Ask everything of everybody; `say` hears what is going on.
+
+    `ports`: where a firewall lets the hosts listen for each other; empty: anywhere.
+    """
     survey = Survey()
     token = secrets.token_hex(16)
     for agent in agents:
@@ -55,7 +60,7 @@ def examine(
     for agent in agents:
         _hear(agent, survey)
     for agent in _there(agents, survey):
-        _describe(agent, token, port, survey)
+        _describe(agent, token, ports[0] if ports else 0, survey)
     _compare_versions(survey)
     for source in agents:
         for target in agents:
@@ -64,13 +69,18 @@ def examine(
     for link in _ring(survey.links, [agent.host for agent in _there(agents, survey)]):
         if not link.problem:
             say(f"measuring the link from {link.source} to {link.target}")
-            _measure(link, {agent.host: agent for agent in agents}, seconds, survey)
+            _measure(link, {agent.host: agent for agent in agents}, seconds, ports, survey)
     for agent in _there(agents, survey):
         say(f"measuring the server of {agent.host}")
         answer = _ask(survey, agent, "sum_rate", _MARGIN_S + 4 * seconds, seconds=seconds)
         rate = _value(survey, f"{agent.host}: its server", answer, "mbit")
         if rate:
             survey.sum_mbit[agent.host] = rate
+    if 0 < len(ports) < _PORTS_NEEDED:
+        survey.notes.append(
+            f"no tensors were sent between hosts, which needs {_PORTS_NEEDED} ports: "
+            "--ports FIRST-LAST, as of bps run"
+        )
     survey.bottleneck = bottleneck(survey)
     if survey.left_out:
         survey.problems.append(
@@ -128,6 +138,11 @@ def _ask(
         return {}
 
 
+def cards(survey: Survey, host: str) -> list[str]:
+    """Return the ports of cards for RDMA that a job on a host can use, with their rates."""
+    return rdma.card_rates(survey.hosts[host].get("rdma", {}))
+
+
 def bottleneck(survey: Survey) -> str:
     """Return what limits a job with a worker and a server on each of these hosts, by name."""
     broken = [link for link in survey.links if link.problem]
@@ -169,13 +184,13 @@ def _ring(links: Sequence[Link], hosts: Sequence[str]) -> list[Link]:
 def _reach(source: RemoteAgent, target: RemoteAgent, survey: Survey) -> list[Link]:
     """Return the link to a host; none if nobody answers at this end of it."""
     link = Link(source.host, target.host)
-    answer = _ask(survey, source, "reach", host=target.host, port=target.port)
+    answer = _ask(survey, source, "reach", host=target.address, port=target.port)
     if not answer:
         return []
     link.round_trip_us = answer.get("round_trip_us")
     link.problem = answer.get("error", "")
     if link.problem:
-        survey.problems.append(f"from {source.host}: {link.problem}")
+        survey.problems.append(f"from {source.host} to {target.host}: {link.problem}")
     elif link.round_trip_us is not None:
         facts = survey.hosts[source.host]["machine"]
         text = long_paths.warning(target.host, link.round_trip_us, facts)
@@ -183,22 +198,43 @@ def _reach(source: RemoteAgent, target: RemoteAgent, survey: Survey) -> list[Lin
     return [link]
 
 
-def _measure(link: Link, agents: dict[str, RemoteAgent], seconds: float, survey: Survey) -> None:
+def _measure(
+    link: Link, agents: dict[str, RemoteAgent], seconds: float, ports: range, survey: Survey
+) -> None:
     source, target = agents[link.source], agents[link.target]
     limit_s = _MARGIN_S + 4 * seconds
     name = f"{link.source} to {link.target}"
-    where = {"host": link.target, "port": target.port}
+    where = {"host": target.address, "port": target.port}
     answer = _ask(survey, source, "stream", limit_s, seconds=seconds, **where)
     link.socket_mbit = _value(survey, name, answer, "mbit") or None
-    if link.socket_mbit is None:
+    if link.socket_mbit is None or 0 < len(ports) < _PORTS_NEEDED:
         return
-    settings = _value(survey, name, _ask(survey, target, "serve", here=link.target), "settings")
+    services = {"here": target.address, "on": list(ports[1:_PORTS_NEEDED])}
+    link.push_pull_mbit = _exchange(link, agents, {**services, "transport": "tcp"}, seconds, survey)
+    if all(cards(survey, host) for host in (link.source, link.target)):
+        over_rdma = {**services, "transport": "rdma"}
+        link.rdma_mbit = _exchange(link, agents, over_rdma, seconds, survey)
+
+
+def _exchange(
+    link: Link,
+    agents: dict[str, RemoteAgent],
+    services: dict[str, Any],
+    seconds: float,
+    survey: Survey,
+) -> float | None:
+    """Return the rate of tensors in a job over a link, or None; note why there is none."""
+    source, target = agents[link.source], agents[link.target]
+    over = " over RDMA" if services["transport"] == "rdma" else ""
+    name = f"{link.source} to {link.target}{over}"
+    settings = _value(survey, name, _ask(survey, target, "serve", **services), "settings")
     if not settings:
-        return
+        return None
     order = {"settings": settings, "expected_mbit": link.socket_mbit, "seconds": seconds}
-    answer = _ask(survey, source, "push_pull", limit_s, **order)
-    link.push_pull_mbit = _value(survey, f"tensors from {name}", answer, "mbit") or None
+    answer = _ask(survey, source, "push_pull", _MARGIN_S + 4 * seconds, **order)
+    mbit = _value(survey, f"tensors from {name}", answer, "mbit") or None
     _ask(survey, target, "end_job")
+    return mbit
 
 
 def _value(survey: Survey, what: str, answer: dict[str, Any], key: str) -> Any:

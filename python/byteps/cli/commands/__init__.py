@@ -1,0 +1,1 @@
+"""The commands of bps: `main` of each module gets the words behind the command's name."""

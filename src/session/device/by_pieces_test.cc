@@ -171,16 +171,18 @@ TEST_F(ByPiecesTest, ACopyOfTheEngineThatStandsStillIsTold) {
     EXPECT_GT(late_.copies[0].age_ms, 1000u);
     EXPECT_TRUE(late_.late_inputs.empty()) << "it has begun";
     ASSERT_EQ(warnings_.size(), 1u);
-    EXPECT_NE(warnings_[0].find("'w' has waited for a copy to cuda:0 for 1 s"), std::string::npos)
+    EXPECT_NE(warnings_[0].find("'w' has waited for a copy to cuda:0 for "), std::string::npos)
         << warnings_[0];
   }
-  const int before = told_.now();
+  int told = told_.now();
   devices_->device(0).copies_wait().LetGo();
-  ASSERT_TRUE(told_.Reaches(before + 1));
+  auto has_late_copies = [&] {
+    MutexLock lock(told_mutex_);
+    return !late_.copies.empty();
+  };
+  while (has_late_copies()) ASSERT_TRUE(told_.Reaches(++told)) << "it has ended";
   EndInEngine();
   ASSERT_TRUE(ended_.Reaches(1));
-  MutexLock lock(told_mutex_);
-  EXPECT_TRUE(late_.copies.empty());
 }
 
 TEST_F(ByPiecesTest, AnInputThatIsLateIsSubmittedWithItsError) {
@@ -207,15 +209,17 @@ TEST_F(ByPiecesTest, StopEndsWhatWaits) {
 
 class ByPiecesSoonTest : public ByPiecesTest {
  protected:
-  ByPiecesSoonTest() : ByPiecesTest(milliseconds(50)) {}
+  ByPiecesSoonTest() : ByPiecesTest(kSoon) {}
+  static constexpr auto kSoon = milliseconds(300);
 };
 
 // The driver may give pinned memory late or never.
 TEST_F(ByPiecesSoonTest, NobodyWaitsLongForPinnedMemory) {
   devices_->device(0).pinned_waits().Hold();
+  const auto before = std::chrono::steady_clock::now();
   ASSERT_TRUE(Start(Sum()).ok());
-  EXPECT_EQ(submitted_.now(), 0);
-  EXPECT_EQ(Submitted().memory, Memory::kDevice) << "after the limit";
+  EXPECT_EQ(Submitted().memory, Memory::kDevice);
+  EXPECT_GE(std::chrono::steady_clock::now() - before, kSoon);
   EndInEngine();
   ASSERT_TRUE(ended_.Reaches(1));
   devices_->device(0).pinned_waits().LetGo();
@@ -233,7 +237,7 @@ TEST_F(ByPiecesSoonTest, OnlyTheFirstOneWaitsForADriverThatGivesNoPinnedMemory) 
     ASSERT_TRUE(ended_.Reaches(i));
     if (i == 1) before = std::chrono::steady_clock::now();
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - before, kMany * pinned_limit_ / 2);
+  EXPECT_LT(std::chrono::steady_clock::now() - before, kMany * kSoon / 2);
   devices_->device(0).pinned_waits().LetGo();
 }
 

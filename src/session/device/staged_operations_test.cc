@@ -118,7 +118,7 @@ class StagedOperationsTest : public ::testing::Test {
   std::atomic<bool> throws_late_ = false;  // the same, when it hears of late ones
   Count submitted_at_;
   std::atomic<int> submitted_ = 0;
-  std::atomic<int> all_begun_ = 0;
+  Count all_begun_;
   Mutex late_mutex_;
   std::condition_variable late_changed_;
   std::vector<std::vector<std::string>> late_ BYTEPS_GUARDED_BY(late_mutex_);
@@ -134,7 +134,7 @@ class StagedOperationsTest : public ::testing::Test {
       {[this](protocol::Operation operation, const StagedOperations::Done& done) {
          Submit(operation, done);
        },
-       [this] { ++all_begun_; },
+       [this] { all_begun_.Add(); },
        [this](protocol::DeviceWaits waits) {
          if (throws_late_) throw std::bad_alloc();
          MutexLock lock(late_mutex_);
@@ -182,11 +182,11 @@ TEST_F(StagedOperationsTest, TheLastOneThatBeginsIsTold) {
   ASSERT_TRUE(staged_.Start(Sum(memory, memory), kBytes, {}, {0, &other}, ends[1].done()).ok());
   ASSERT_TRUE(ends[1].Wait().ok());
   EXPECT_TRUE(staged_.HasUnbegun());
-  EXPECT_EQ(all_begun_, 0);
+  EXPECT_EQ(all_begun_.now(), 0);
   stream_.LetGo();
   ASSERT_TRUE(ends[0].Wait().ok());
   EXPECT_FALSE(staged_.HasUnbegun());
-  EXPECT_EQ(all_begun_, 1);
+  EXPECT_TRUE(all_begun_.Reaches(1)) << "another thread may tell it after the end";
 }
 
 TEST_F(StagedOperationsTest, WithoutAStreamAnOperationBeginsAtOnce) {
@@ -253,7 +253,7 @@ TEST_F(StagedOperationsTest, AnInputThatIsNotReadyEndsAtTheLimit) {
   EXPECT_EQ(submitted_, 1);
   EXPECT_EQ(gave_up_, 0);
   StagedEnd other;
-  ASSERT_TRUE(Start(other, std::nullopt, milliseconds(50)).ok());
+  ASSERT_TRUE(Start(other, std::nullopt).ok());
   EXPECT_TRUE(other.Wait().ok());
   stream_.LetGo();
 }
@@ -269,8 +269,7 @@ TEST_F(StagedOperationsTest, ALateInputIsTold) {
     }
     ASSERT_EQ(late_, (std::vector<std::vector<std::string>>{{"w"}}));
     ASSERT_EQ(warnings_.size(), 1u);
-    EXPECT_NE(warnings_[0].find("'w' has waited for its input on cuda:0 for 1 s"),
-              std::string::npos)
+    EXPECT_NE(warnings_[0].find("'w' has waited for its input on cuda:0 for "), std::string::npos)
         << warnings_[0];
   }
   stream_.LetGo();
@@ -301,7 +300,7 @@ TEST_F(StagedOperationsTest, ACopyThatStandsStillIsTold) {
     EXPECT_GE(copies_[0].age_ms, 1000u);
     EXPECT_EQ(late_.back(), std::vector<std::string>{"w"}) << "its input is not there";
     ASSERT_EQ(warnings_.size(), 1u) << "once";
-    EXPECT_NE(warnings_[0].find("'w' has waited for a copy from cuda:0 for 1 s"), std::string::npos)
+    EXPECT_NE(warnings_[0].find("'w' has waited for a copy from cuda:0 for "), std::string::npos)
         << warnings_[0];
   }
   devices_.device(0).copies_wait().LetGo();
@@ -396,7 +395,7 @@ TEST_F(StagedOperationsTest, StopAtAnyMomentEndsEachOperationOnce) {
 TEST_F(StagedOperationsTest, NobodyWaitsLongForPinnedMemory) {
   devices_.device(0).pinned_waits().Hold();
   StagedEnd late;
-  ASSERT_TRUE(Start(late, &stream_, milliseconds(20)).ok());
+  ASSERT_TRUE(Start(late, std::nullopt, milliseconds(20)).ok());
   const Status how = late.Wait();
   EXPECT_EQ(how.code(), StatusCode::kDeadlineExceeded);
   EXPECT_NE(how.message().find("no memory for its copy from cuda:0 after"), std::string::npos)
@@ -416,7 +415,8 @@ TEST_F(StagedOperationsTest, ACopyThatDoesNotEndIsLeftAtTheLimit) {
   ASSERT_TRUE(before.Wait().ok());
   devices_.device(0).copies_wait().Hold();
   StagedEnd end;
-  ASSERT_TRUE(Start(end, &stream_, milliseconds(20)).ok());
+  // Without a stream: the limit may come before a thread has looked at one.
+  ASSERT_TRUE(Start(end, std::nullopt, milliseconds(20)).ok());
   ASSERT_TRUE(submitted_at_.Reaches(2));
   EXPECT_EQ(end.Wait(milliseconds(20)).code(), StatusCode::kInternal) << "not ended";
   devices_.device(0).copies_wait().LetGo();

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cstring>
 #include <filesystem>
+#include <future>
 #include <thread>
 #include <vector>
 
@@ -17,6 +18,21 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
+
+// A mark that tells when a thread begins to wait for it.
+class ToldMark final : public Mark {
+ public:
+  ToldMark(std::unique_ptr<Mark> of, Count& waits) : of_(std::move(of)), waits_(waits) {}
+  Status Wait() override {
+    waits_.Add();
+    return of_->Wait();
+  }
+  Result<bool> IsReached() override { return of_->IsReached(); }
+
+ private:
+  const std::unique_ptr<Mark> of_;
+  Count& waits_;
+};
 
 std::string WhyNot(const std::string& library) {
   Result<std::unique_ptr<Devices>> found = FindDevices(library);
@@ -124,16 +140,20 @@ TEST_F(CudaDriverLines, ABlockedDriverHoldsNoCallerUp) {
     stand_in_unlock();
   });
   is_locked.wait(false);
-  const auto begin = steady_clock::now();
-  line.Copy(1, host(), memory(), kBytes, [&](const Status&) { ended.Add(); });
-  EXPECT_TRUE(ready.Await(2, nullptr, std::move(mark), [&](const Status&) { ended.Add(); }).ok());
-  line.Copy(3, host(), memory(), kBytes, [&](const Status&) { ended.Add(); });
-  line.CallOff(3, [] {});
-  EXPECT_LT(steady_clock::now() - begin, milliseconds(500));
+  std::future<bool> calls = std::async(std::launch::async, [&] {
+    auto count = [&](const Status&) { ended.Add(); };
+    line.Copy(1, host(), memory(), kBytes, count);
+    const bool awaits = ready.Await(2, nullptr, std::move(mark), count).ok();
+    line.Copy(3, host(), memory(), kBytes, count);
+    line.CallOff(3, [] {});
+    return awaits;
+  });
+  EXPECT_EQ(calls.wait_for(kPatience), std::future_status::ready) << "a caller waits";
   EXPECT_FALSE(ended.Reaches(2, milliseconds(100))) << "the driver is blocked";
   may_unlock = true;
   may_unlock.notify_all();
   loader.join();
+  EXPECT_TRUE(calls.get());
   EXPECT_TRUE(ended.Reaches(3));
 }
 
@@ -179,14 +199,15 @@ TEST_F(CudaDriverLines, LinesThatComeAndGoLeaveNothing) {
 // that waits for this stream goes on when it may, with a context of its own.
 TEST_F(CudaDriverLines, AStreamThatNeverEndsDoesNotHoldUpTheEnd) {
   stand_in_hold(nullptr);
+  Count waits;
   {
     const std::shared_ptr<Devices> devices = FindDevices(standin::LibraryPath()).value();
     const std::shared_ptr<Device> device(devices, devices->Open(0).value());
     ReadyLine ready(device, milliseconds(20));
     Count told;
-    ASSERT_TRUE(
-        ready.Await(1, nullptr, device->MarkOf(nullptr).value(), [&](const Status&) { told.Add(); })
-            .ok());
+    auto mark = std::make_unique<ToldMark>(device->MarkOf(nullptr).value(), waits);
+    ASSERT_TRUE(ready.Await(1, nullptr, std::move(mark), [&](const Status&) { told.Add(); }).ok());
+    EXPECT_TRUE(waits.Reaches(1));
     EXPECT_FALSE(told.Reaches(1, milliseconds(20)));
     EXPECT_TRUE(ready.CallOff(1));
   }

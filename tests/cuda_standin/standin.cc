@@ -67,6 +67,12 @@ void stand_in_unlock(void) {
   world.lock_changed.notify_all();
 }
 
+int stand_in_is_locked(void) {
+  World& world = TheWorld();
+  std::lock_guard lock(world.lock_mutex);
+  return world.lock_owner == std::thread::id() ? 0 : 1;
+}
+
 void stand_in_stop_each_call(void) {
   World& world = TheWorld();
   std::lock_guard lock(world.lock_mutex);

@@ -47,6 +47,8 @@ void stand_in_fail(const char* function, int n, CUresult code, int for_ever);
  * meanwhile. */
 void stand_in_lock(void);
 void stand_in_unlock(void);
+/* Returns whether a thread has the driver's lock now. */
+int stand_in_is_locked(void);
 /* Lets the first call of each function from now on take the driver's lock, until stand_in_unlock.
  */
 void stand_in_stop_each_call(void);

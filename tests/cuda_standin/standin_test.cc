@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/base/count_for_test.h"
 #include "tests/cuda_standin/link_rates.h"
 #include "tests/cuda_standin/standin_for_test.h"
 
@@ -235,7 +236,11 @@ TEST_F(StandIn, ABrokenContextStaysBroken) {
 TEST_F(StandIn, ALoadOfAKernelBlocksOtherThreadsUntilAllStreamsAreEmpty) {
   stand_in_hold(own_);
   std::thread loader([] { stand_in_load_kernel(); });
-  GiveTime();
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (stand_in_is_locked() == 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_NE(stand_in_is_locked(), 0);
   std::atomic<bool> is_back = false;
   std::thread caller([&] {
     int count = 0;

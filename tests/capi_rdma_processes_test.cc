@@ -167,7 +167,7 @@ TcpBytes TcpBytesOfData() {
 
 // Returns them once the peers have confirmed all that was sent before.
 TcpBytes ConfirmedTcpBytes() {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   TcpBytes now = TcpBytesOfData();
   while (!now.confirmed && std::chrono::steady_clock::now() < end) {
     std::this_thread::yield();

@@ -71,9 +71,10 @@ TEST_F(StandinTest, ACorrectUserHearsNoComplaint) {
 }
 
 TEST_F(StandinTest, AMessageThatIsChangedBeforeItLeavesIsFound) {
-  control_->Delay(1, 50000);
+  control_->Hold(true);
   ASSERT_EQ(A().SendText(kDepth, "first"), 0);
   A().Place(kDepth)[0] = std::byte{'F'};
+  control_->Hold(false);
   AwaitOne(A().sent);
   EXPECT_TRUE(Complained("a posted message was changed"));
 }
@@ -98,11 +99,14 @@ TEST_F(StandinTest, APostedPlaceHasAPattern) { EXPECT_EQ(B().Place(0)[0], std::b
 TEST_F(StandinTest, MessagesWithoutAPlaceAreCounted) {
   for (uint64_t i = 0; i < 5; ++i) ASSERT_EQ(A().SendText(kDepth + i, "text"), 0);
   PairEnd::Await(B().received, 4);
-  // tidy-allow(sleep): it gives the device time for a mistake.
-  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (control_->counts().not_ready == 0 && std::chrono::steady_clock::now() < deadline) {
+    // tidy-allow(sleep): the stand-in tells no event.
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_GT(control_->counts().not_ready, 0u);
   ASSERT_EQ(B().PostReceive(4), 0);
   AwaitOne(B().received);
-  EXPECT_GT(control_->counts().not_ready, 0u);
 }
 
 TEST_F(StandinTest, MemoryThatIsNotWritableReceivesNothing) {

@@ -89,15 +89,20 @@ INSTANTIATE_TEST_SUITE_P(
 class StandingGroups : public ::testing::Test {
  protected:
   void AwaitHeld(const char* function) {
-    while (nccl_stand_in_is_held(function) == 0) std::this_thread::yield();
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    while (nccl_stand_in_is_held(function) == 0 && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::yield();
+    }
+    EXPECT_NE(nccl_stand_in_is_held(function), 0);
   }
   StandInGroupUser user_{0};
 };
 
 TEST_F(StandingGroups, AnInitialisationThatDoesNotReturnEndsTheMeetingAndTheLine) {
   nccl_stand_in_hold("ncclCommInitRankConfig");
+  // The line is inside the call before it gives the meeting up, however late its thread begins.
   const GroupLine::Limits limits{
-      .meet = milliseconds(60), .abort = milliseconds(60), .end = milliseconds(60)};
+      .meet = seconds(2), .abort = milliseconds(60), .end = milliseconds(60)};
   GroupMember alone(user_.device(0), user_.groups(), user_.groups()->NewId().value(), 0, 1, limits);
   AwaitHeld("ncclCommInitRankConfig");
   ASSERT_TRUE(alone.met.Once());

@@ -14,17 +14,17 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A coordinator of a machine with two workers and of a server, which waits for a short time.
+// A coordinator of a machine with two workers and of a server, which waits for the others.
 class EarlyJoinTest : public testing::Test {
  protected:
-  EarlyJoinTest() {
+  explicit EarlyJoinTest(Duration start_timeout = seconds(60)) {
     runtime::CoordinatorProcessOptions process;
     process.address = "inproc:0";
     process.identity = {"early-join-test", "", 9};
     process.protocol.worker_machines = 1;
     process.protocol.server_count = 1;
     process.protocol.version = "1";
-    process.protocol.start_timeout = milliseconds(300);
+    process.protocol.start_timeout = start_timeout;
     coordinator_ = std::make_unique<runtime::CoordinatorProcess>(*transport_, process, log_);
     address_ = coordinator_->Listen().value();
     running_ = std::thread([this] { (void)coordinator_->Run(); });
@@ -64,7 +64,13 @@ class EarlyJoinTest : public testing::Test {
   std::thread running_;
 };
 
-TEST_F(EarlyJoinTest, TheEndOfTheJobNamesTheWorkerThatIsMissingAndNotThisOne) {
+// A coordinator that waits long enough for the early join, and not longer.
+class EarlyJoinInVainTest : public EarlyJoinTest {
+ protected:
+  EarlyJoinInVainTest() : EarlyJoinTest(seconds(2)) {}
+};
+
+TEST_F(EarlyJoinInVainTest, TheEndOfTheJobNamesTheWorkerThatIsMissingAndNotThisOne) {
   auto early_join = Tell("1");
   EXPECT_THAT(FailureOf(*early_join).message(), HasSubstr("1/2 workers"));
   EXPECT_THAT(early_join->failure().message(), HasSubstr("missing worker 1"));

@@ -188,6 +188,7 @@ TEST_F(Machines, AllHearWhyARankHasGivenUp) {
   for (bool leaves_then : {false, true}) {
     ClusterOptions options = Size(3, 3, 1);
     options.alive_every = kPatience;  // the coordinator sees only the cut of rank 0
+    options.grace = kPatience;        // rank 0 comes again, however late
     options.leave_limit = milliseconds(1);
     Cluster cluster(options);
     ASSERT_TRUE(cluster.Start().ok());

@@ -222,8 +222,10 @@ TEST_P(Stages, AreCalledOffWhenTheSessionEnds) {
   }
   for (uint32_t rank = 0; rank < 2; ++rank) cluster.engine(rank).Leave();
   for (const TicketRef& ticket : tickets) {
-    EXPECT_EQ(ticket->WaitStatus().code(), StatusCode::kShutdown)
-        << ticket->WaitStatus().ToString();
+    // Rank 0 leaves first. The other one may hear of that before it leaves.
+    const Status how = ticket->WaitStatus();
+    const bool is_peer_lost = ticket != tickets[0] && how.code() == StatusCode::kPeerLost;
+    EXPECT_TRUE(is_peer_lost || how.code() == StatusCode::kShutdown) << how.ToString();
   }
 }
 

@@ -14,9 +14,13 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <functional>
 #include <random>
+#include <string>
+#include <vector>
 
 namespace byteps::runtime {
 namespace {
@@ -63,10 +67,25 @@ class StatusPortTest : public testing::Test {
     ::close(socket);
     return text;
   }
-  std::string Ask(const std::string& request) const {
-    int socket = Connect();
-    static_cast<void>(::send(socket, request.data(), request.size(), MSG_NOSIGNAL));
-    return ReadAll(socket);
+  // Says these parts on a new connection, and returns the answer. The port gives the page to who
+  // says nothing for a moment, so a test that was late begins again.
+  std::string Say(const std::function<int()>& connect, const std::vector<std::string>& parts) {
+    constexpr int kTriesMax = 20;
+    for (int tries = 1;; ++tries) {
+      const int seen = looks;
+      const auto begun = std::chrono::steady_clock::now();
+      const int socket = connect();
+      for (const std::string& part : parts) {
+        static_cast<void>(::send(socket, part.data(), part.size(), MSG_NOSIGNAL));
+      }
+      const auto took = std::chrono::steady_clock::now() - begun;
+      std::string answer = ReadAll(socket);
+      if (took < StatusPort::kAskLimit || tries == kTriesMax) return answer;
+      looks = seen;
+    }
+  }
+  std::string Ask(const std::string& request) {
+    return Say([this] { return Connect(); }, {request});
   }
 
   std::atomic<int> looks = 0;
@@ -91,11 +110,9 @@ TEST_F(StatusPortTest, ItSpeaksHttp) {
 }
 
 TEST_F(StatusPortTest, ARequestMayComeInParts) {
-  int socket = Connect();
-  for (const char* part : {"GET /a", "bc HTTP/1.1\r\n", "\r\n"}) {
-    ASSERT_GT(::send(socket, part, strlen(part), 0), 0);
-  }
-  EXPECT_TRUE(ReadAll(socket).ends_with("page of /abc\n"));
+  const std::string answer =
+      Say([this] { return Connect(); }, {"GET /a", "bc HTTP/1.1\r\n", "\r\n"});
+  EXPECT_TRUE(answer.ends_with("page of /abc\n")) << answer;
 }
 
 // A page of a browser on this machine can bind a name of its own to 127.0.0.1.
@@ -224,12 +241,9 @@ TEST_F(StatusPortTest, ItsOwnUserAsksALocalSocket) {
   const std::string name = port->local_name();
   EXPECT_EQ(name, "byteps-status-" + std::to_string(::geteuid()) + "-" +
                       std::to_string(::getpid()) + "-0");
-  const int socket = KnockLocally(name);
-  ASSERT_GE(socket, 0);
   const std::string request = "GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
-  ASSERT_EQ(::send(socket, request.data(), request.size(), MSG_NOSIGNAL),
-            static_cast<ssize_t>(request.size()));
-  EXPECT_TRUE(ReadAll(socket).ends_with("\r\n\r\npage of /status.json\n"));
+  const std::string answer = Say([&] { return KnockLocally(name); }, {request});
+  EXPECT_TRUE(answer.ends_with("\r\n\r\npage of /status.json\n")) << answer;
   EXPECT_EQ(ReadAll(KnockLocally(name)), "page of /\n") << "as nc asks";
   port.reset();
   EXPECT_EQ(KnockLocally(name), -1);

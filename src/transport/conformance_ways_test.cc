@@ -67,6 +67,9 @@ TEST_P(TransportConformance, BuffersThatAreUsedAgainArriveAsTheyWere) {
     for (size_t i = 0; i < kInFlight; ++i) send();
   });
   ASSERT_TRUE(server_.recorder().WaitForFrames(kCount));
+  // The client's last calls use variables of this function.
+  ASSERT_TRUE(client_.recorder().WaitForFrames(kCount));
+  client_.thread().Do([] {});
   auto frames = server_.recorder().frames();
   for (size_t i = 0; i < kCount; ++i) {
     ASSERT_EQ(frames[i].header, std::to_string(i));

@@ -21,7 +21,7 @@ class SignalThreadTest : public ::testing::Test {
     std::future<int> which = came.get_future();
     came_ = &came;
     ASSERT_EQ(kill(getpid(), number), 0);
-    ASSERT_EQ(which.wait_for(seconds(10)), std::future_status::ready) << "signal " << number;
+    ASSERT_EQ(which.wait_for(seconds(60)), std::future_status::ready) << "signal " << number;
     EXPECT_EQ(which.get(), number);
   }
 

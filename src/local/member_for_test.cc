@@ -207,7 +207,7 @@ class Member {
       if (window_.SumShare(at)) continue;
       if ((window_.Awaited(at) & ~role_.stoppers) == 0) return false;
       // Only the carrier gets an event when others owe less, so this rank looks again now and then.
-      Status waited = window_.Wait(events, at, In(kSoon));
+      Status waited = window_.Wait(events, at, In(milliseconds(100)));
       bool late = std::chrono::steady_clock::now() >= deadline;
       if (!waited.ok() && (late || waited.code() != StatusCode::kDeadlineExceeded)) return waited;
     }

@@ -98,7 +98,9 @@ pid_t StartChild(const std::vector<std::string>& settings, int pipe) {
 // Lets this process be rank 0, and rank 1 another one that is killed in the middle of a launch.
 class KilledInALaunch : public ::testing::Test {
  protected:
-  KilledInALaunch() {
+  // `silence`: settings of how long the job waits for a process that is silent.
+  explicit KilledInALaunch(const std::vector<std::string>& silence = {})
+      : job_({1, 2, true}, Settings(silence)) {
     stand_in_nvml_reset();
     stand_in_nvml_machine(2, 0, 0);
     StartServices();
@@ -106,6 +108,13 @@ class KilledInALaunch : public ::testing::Test {
   ~KilledInALaunch() override {
     for (std::thread& one : services_) one.join();
     stand_in_nvml_reset();
+  }
+  static std::vector<std::string> Settings(const std::vector<std::string>& silence) {
+    std::vector<std::string> all = {"cuda_library=" + LibraryPath(), "nvml_library=" + NvmlPath(),
+                                    "nccl_library=" + NcclPath(), "device_sums=nccl",
+                                    "local_reduce=1"};
+    all.insert(all.end(), silence.begin(), silence.end());
+    return all;
   }
   // The job ends with a loss, and the services say so.
   void StartServices() {
@@ -155,17 +164,19 @@ class KilledInALaunch : public ::testing::Test {
   const NothingLeft nothing_left_;
   const NoGroupsLeft no_groups_left_;
   std::vector<std::thread> services_;
-  CApiJob job_{{1, 2, true},
-               {"cuda_library=" + LibraryPath(), "nvml_library=" + NvmlPath(),
-                "nccl_library=" + NcclPath(), "device_sums=nccl", "local_reduce=1",
-                "heartbeat_timeout_ms=1500", "eviction_timeout_ms=1500"}};
+  CApiJob job_;
+};
+
+class FrozenInALaunch : public KilledInALaunch {
+ protected:
+  FrozenInALaunch() : KilledInALaunch({"heartbeat_timeout_ms=1500", "eviction_timeout_ms=1500"}) {}
 };
 
 TEST_F(KilledInALaunch, IsNamedToTheOthersWhoLeaveNothing) { Run(false); }
 
 // The others abort the launch, but the abort waits for the frozen rank. So the operation stays
 // open, because the GPU may still use its memory, until that process ends.
-TEST_F(KilledInALaunch, AFrozenRankHoldsTheLaunchUntilItEnds) { Run(true); }
+TEST_F(FrozenInALaunch, HoldsTheLaunchUntilItEnds) { Run(true); }
 
 }  // namespace
 }  // namespace byteps::standin::killed_in_groups

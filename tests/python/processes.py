@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 # Where a test counts as hung, not as slow. Three ranks that load and compile a framework use 40 s
 # of a core, and other tests run beside them. Twice the limit, for a test and for the end of its
@@ -32,7 +33,7 @@ def clean_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
 
 
-def evicting(after_ms: int = 3000) -> dict[str, str]:
+def evicting(after_ms: int = 10_000) -> dict[str, str]:
     """Return what lets a job leave a process behind that has stood still for so long."""
     return {"BYTEPS_EVICTION_TIMEOUT_MS": str(after_ms)}
 
@@ -128,23 +129,29 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
-def wait_for_line(process: subprocess.Popen[str], text: str) -> str:
+def wait_for_line(process: subprocess.Popen[str], text: str, of: IO[str] | None = None) -> str:
     """Read the output up to a line with the text, and return it; fail at the end of the output.
 
-    If the line does not come in time, the process is killed, and then its output ends.
+    No byte behind that line is read: `finish` returns all of them, also if they came with it.
+    `of`: another stream of the process than its output. If the line does not come in time, the
+    process is killed, and then its output ends.
     """
-    assert process.stdout is not None
+    stream = of or process.stdout
+    assert stream is not None
     limit = threading.Timer(LIMIT_S, process.kill)
     limit.start()
+    read, line = b"", b""
     try:
-        read = ""
-        for line in process.stdout:
-            read += line
-            if text in line:
-                return read
+        while byte := os.read(stream.fileno(), 1):
+            line += byte
+            if byte == b"\n":
+                read, found, line = read + line, text.encode() in line, b""
+                if found:
+                    return read.decode(errors="replace")
     finally:
         limit.cancel()
-    raise AssertionError(f"no line with {text!r}: {read} {process.communicate(timeout=LIMIT_S)}")
+    told = (read + line).decode(errors="replace")
+    raise AssertionError(f"no line with {text!r}: {told} {process.communicate(timeout=LIMIT_S)}")
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:

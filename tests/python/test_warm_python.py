@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import uuid
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from processes import LIMIT_S, finish, wait_for_line, wait_until_gone
-from warm_python import await_server
+from warm_python import LENGTH_BYTES, await_server, place_of
 
 SCRIPT = Path(__file__).with_name("warm_python.py")
 Start = Callable[[str], "subprocess.Popen[str]"]
@@ -92,7 +93,8 @@ def test_what_runs_at_the_end_of_python_runs(start) -> None:
     ("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, -signal.SIGINT)]
 )
 def test_signals_reach_the_program(start, number, code) -> None:
-    process = start("print('waits', flush=True)\nsignal.pause()")
+    # Not `signal.pause`: it would miss a signal that comes just before.
+    process = start("import time\nprint('waits', flush=True)\nwhile True: time.sleep(0.05)")
     wait_for_line(process, "waits")
     process.send_signal(number)
     assert finish(process)[0] == code
@@ -104,6 +106,19 @@ def test_a_program_is_killed_with_what_stands_for_it(start) -> None:
     process.kill()
     assert wait_until_gone({program: "the program"}) == {}
     finish(process)
+
+
+@pytest.mark.parametrize("has_asked", [False, True])
+def test_a_program_that_is_killed_before_it_begins_takes_nobody_with_it(
+    words, start, has_asked
+) -> None:
+    with socket.socket(socket.AF_UNIX) as small, Path("/dev/null").open() as null:
+        small.connect(place_of(words[-1]))
+        if has_asked:
+            length = (1 << 20).to_bytes(LENGTH_BYTES, "little")
+            socket.send_fds(small, [length], [null.fileno()] * 3)
+            small.sendall(b"half of its words")
+    assert finish(start("print('well')"))[:2] == (0, "well\n")
 
 
 def test_programs_end_with_the_server_and_its_owner(words, tmp_path) -> None:

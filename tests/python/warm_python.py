@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import socket
 import sys
@@ -38,14 +39,22 @@ def run(name: str, words: list[str]) -> int:
     """Have a program run by a fork of the server; return its exit code, or end by its signal."""
     server = socket.socket(socket.AF_UNIX)
     server.connect(place_of(name))
-    for number in PASSED_ON:
-        signal.signal(number, lambda number, _: server.sendall(bytes([number])))
     variables = [f"{key}={value}" for key, value in os.environ.items()]
     parts = [os.getcwd(), str(len(words)), *words, *variables]
     request = "\0".join(parts).encode(errors="surrogateescape")
     socket.send_fds(server, [len(request).to_bytes(LENGTH_BYTES, "little")], [0, 1, 2])
     server.sendall(request)
-    answer = server.recv(4)
+    # Python's own handler in C passes a number on, whatever this process does just then: one that
+    # came before a call that blocks would wait for its end. Until here a signal ends this process,
+    # and so the fork, as it would end a Python that has begun nothing yet.
+    server.setblocking(False)
+    signal.set_wakeup_fd(server.fileno(), warn_on_full_buffer=False)
+    for number in PASSED_ON:
+        signal.signal(number, lambda *_: None)
+    select.select([server], [], [])
+    answer = b""
+    with contextlib.suppress(ConnectionError):
+        answer = server.recv(4)
     if not answer:
         sys.exit("warm_python: the server of this test has ended")
     code = int.from_bytes(answer, "little", signed=True)
@@ -75,11 +84,19 @@ def await_server(name: str, limit_s: float) -> None:
 
 
 def receive(connection: socket.socket) -> tuple[list[str], list[int]]:
-    """Return what a small process has sent: its words, and its standard files."""
+    """Return what a small process has sent: its words, and its standard files.
+
+    No files: it asks for nothing, or was killed before it had sent all.
+    """
     length, files, _, _ = socket.recv_fds(connection, LENGTH_BYTES, 3)
     left = int.from_bytes(length, "little")
     with connection.makefile("rb") as reader:
-        return reader.read(left).decode(errors="surrogateescape").split("\0"), files
+        request = reader.read(left)
+    if len(request) < left:
+        for file in files:
+            os.close(file)
+        files = []
+    return request.decode(errors="surrogateescape").split("\0"), files
 
 
 def become(request: list[str], files: list[int]) -> None:
@@ -134,7 +151,8 @@ class Server:
         connection, _ = self._listener.accept()
         request, files = receive(connection)
         if not files:  # somebody asks whether this server is ready
-            connection.sendall(b"y")
+            with contextlib.suppress(OSError):  # it was killed
+                connection.sendall(b"y")
             connection.close()
             return False
         fork = os.fork()

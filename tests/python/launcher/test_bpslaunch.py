@@ -8,7 +8,7 @@ import sys
 import uuid
 
 import pytest
-from processes import TOKEN_VARIABLE, carriers, command_line, finish, launch
+from processes import TOKEN_VARIABLE, carriers, command_line, finish, launch, wait_for_line
 from processes import wait_until_gone as still_there
 
 from byteps.cli.bpslaunch import (
@@ -345,11 +345,19 @@ def test_a_number_of_workers_that_is_none_is_refused() -> None:
         loss_policy({"BYTEPS_MIN_WORKERS": "²"})
 
 
-def test_a_lost_local_rank_does_not_end_the_others_where_the_job_allows_it(environment) -> None:
+def test_a_lost_local_rank_does_not_end_the_others_where_the_job_allows_it(
+    environment, tmp_path
+) -> None:
     worker = {**environment, **JOB, "DMLC_ROLE": "worker", "DMLC_WORKER_ID": "0"}
     worker |= {"BYTEPS_LOCAL_SIZE": "2", "BYTEPS_MIN_WORKERS": "3"}
-    script = "[ $BYTEPS_LOCAL_RANK = 1 ] && kill -9 $$; sleep 0.2; echo done"
-    code, out, err = bpslaunch(worker, "sh", "-c", script)
+    script = "[ $BYTEPS_LOCAL_RANK = 1 ] && kill -9 $$; read line < $GO_ON; echo done"
+    go_on = tmp_path / "go_on"
+    os.mkfifo(go_on)
+    command = command_line("byteps.cli.bpslaunch", "sh", "-c", script)
+    process = launch(command, {**worker, "GO_ON": str(go_on)})
+    lost = "local rank 1 was killed by signal 9 (SIGKILL); going on with 1 worker"
+    wait_for_line(process, lost, of=process.stderr)
+    go_on.write_text("go on\n")
+    code, out, err = finish(process)
     assert code == 0, err
     assert "done" in out
-    assert "local rank 1 was killed by signal 9 (SIGKILL); going on with 1 worker" in err

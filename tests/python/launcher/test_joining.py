@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import uuid
 
 import job_runs
 import pytest
@@ -24,8 +26,9 @@ GLOO = "import torch.distributed as dist; dist.init_process_group('gloo')"
 @pytest.fixture
 def joining(monkeypatch):
     """Hear of processes that carry a mark, within the mark of a launcher around it."""
-    heard = Joining("inner")
-    monkeypatch.setenv(MARKER_VARIABLE, "outer:inner")
+    marker = uuid.uuid4().hex  # other processes of the tests have theirs
+    heard = Joining(marker)
+    monkeypatch.setenv(MARKER_VARIABLE, f"outer:{marker}")
     yield heard
     heard.close()
 
@@ -65,7 +68,7 @@ def test_who_speaks(joining) -> None:
 
 
 def test_a_launcher_that_cannot_hear_says_nothing(joining) -> None:
-    deaf = Joining("inner")  # somebody has the address
+    deaf = Joining(os.environ[MARKER_VARIABLE].partition(":")[2])  # somebody has the address
     assert deaf.why_alone(workers(PYTHON)) == ""
     deaf.close()
 

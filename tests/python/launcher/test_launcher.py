@@ -138,8 +138,17 @@ def test_the_first_failure_ends_the_job_with_its_exit_code(lasting) -> None:
 
 
 def test_a_chosen_exit_code_comes_before_that_of_an_exception(lasting) -> None:
-    script = "[ $BYTEPS_LOCAL_RANK = 1 ] && sleep 0.1 && exit 7; exit 1"
-    code, _, err = finish(bps_run(lasting, "-np", "3", "sh", "-c", script))
+    worker = "[ $BYTEPS_LOCAL_RANK = 1 ] && sleep 0.1 && exit 7; exit 1"
+    script = (
+        "import os, sys\n"
+        "from byteps.cli import first_cause\n"
+        "from byteps.cli.local_job import local_job\n"
+        "from byteps.cli.supervisor import Supervisor\n"
+        f"first_cause._WINDOW_S = {LIMIT_S}\n"  # it ends when all have ended
+        f"job = local_job(3, 0, ['sh', '-c', '{worker}'], os.environ)\n"
+        "sys.exit(Supervisor(job, grace_s=60, prefixed=True).run().exit_code)"
+    )
+    code, _, err = finish(launch([*command_line("byteps.cli")[:1], "-c", script], lasting))
     assert code == 7
     assert "worker 1 ended with exit code 7; ending the job" in err
 
@@ -176,11 +185,10 @@ def test_signals_reach_the_workers(lasting, number) -> None:
     script = (
         f"trap 'echo got {name}; exit 0' {name}; echo ready; while :; do sleep 1000 & wait; done"
     )
+    # A busy machine needs longer than a moment to run the trap.
+    command = command_line("byteps.cli", "run", "--grace", "1000", "-np", "1", "sh", "-c", script)
     # Whoever runs the tests under nohup has hangups ignored, and programs inherit that.
-    process = bps_run(
-        *(lasting, "-np", "1", "sh", "-c", script),
-        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
-    )
+    process = launch(command, lasting, preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))
     wait_for_line(process, "[worker 0] ready")
     process.send_signal(number)
     code, out, err = finish(process)
@@ -199,7 +207,7 @@ def test_nothing_is_left_when_the_launcher_is_killed(lasting) -> None:
     script = "setsid sleep 1000 & sleep 1000 & echo ready; wait"
     process = bps_run(lasting, "-np", "2", "--servers", "2", "sh", "-c", script)
     for _ in range(2):
-        wait_for_line(process, "ready")
+        wait_for_line(process, "] ready")  # of a worker: the services have other words
     running = carriers(lasting[TOKEN_VARIABLE])
     assert len(running) >= 8
     process.kill()

@@ -79,14 +79,18 @@ def test_a_short_secret_is_weak_and_none_is_not() -> None:
 
 def test_a_file_for_output_that_is_full_ends_no_job(tmp_path) -> None:
     (tmp_path / "worker-0.log").symlink_to("/dev/full")
+    other = tmp_path / "worker-1.log"
+    script = (
+        "echo one; echo two; [ $BYTEPS_LOCAL_RANK = 1 ] && exec sleep 1000; "
+        f"until grep -qs two {other}; do sleep 0.02; done; exit 5"
+    )
     command = command_line(
-        "byteps.cli", "run", "-np", "2", "--output-dir", str(tmp_path),
-        "sh", "-c", "echo one; sleep 0.1; echo two; sleep 0.5; exit 5",
-    )  # fmt: skip
+        "byteps.cli", "run", "-np", "2", "--output-dir", str(tmp_path), "sh", "-c", script
+    )
     code, out, err = finish(launch(command, dict(os.environ)))
     assert code == 5, err
     assert "[worker 0] one\n" in out
-    assert (tmp_path / "worker-1.log").read_text() == "one\ntwo\n"
+    assert other.read_text() == "one\ntwo\n"
     assert err.count("worker-0.log: No space left on device; the job goes on") == 1
 
 

@@ -83,8 +83,7 @@ class OnTerminal:
 def test_one_line_is_rewritten_until_all_are_here(environment, tmp_path, options, who) -> None:
     told = tmp_path / "come"
     terminal = OnTerminal(environment, *options, arguments=(str(told),))
-    terminal.read_until(r"waited 1 s")
-    terminal.read_until(r"waited 2 s")
+    terminal.read_until(r"(?s)waited (\d+) s.*waited (?!\1 s)\d+ s")  # a busy machine skips some
     told.touch()
     assert terminal.end() == 0, terminal.seen
     assert re.search(who, terminal.seen), terminal.seen

@@ -164,7 +164,6 @@ def test_machines_of_which_no_launcher_says_enough(environment) -> None:
     own = [launcher_variables.torch(rank, 4, 2, **meeting) for rank in range(2)]
     alone = {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
     own += [{**own[0], **alone, "RANK": str(n + 1), "GROUP_RANK": str(n)} for n in (1, 2)]
-    environment = {**environment, "BYTEPS_START_TIMEOUT": "20"}
     told = {"BYTEPS_LOCAL_SIZES": "2,1,1"}
     right = [start({**environment, **one, **told}, sys.executable, PROGRAM) for one in own]
     ends = [finish(worker) for worker in right]
@@ -172,6 +171,9 @@ def test_machines_of_which_no_launcher_says_enough(environment) -> None:
     assert "all right 3/4, 0/1 on 2/3, 3 servers" in ends[3][1]
     # Without the numbers the two kinds of machines think of different jobs.
     wrong = [start({**environment, **one}, sys.executable, PROGRAM) for one in own]
+    wait_until(lambda: any(worker.poll() is not None for worker in wrong))
+    for worker in wrong:  # the others would wait for the whole time of a start
+        worker.terminate()
     ends = [finish(worker) for worker in wrong]
     assert all(code != 0 for code, _, _ in ends), ends
     both = (

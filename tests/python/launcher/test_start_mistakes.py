@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shutil
 import socket
@@ -11,11 +12,12 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from pathlib import Path
 
 import job_runs
 import pytest
 import torch_jobs
-from processes import LIMIT_S, finish, free_ports
+from processes import LIMIT_S, finish, free_ports, wait_until
 from rank_programs import rank_program
 
 environment = job_runs.environment
@@ -54,6 +56,18 @@ int gettimeofday(struct timeval* now, void* zone) {
 """
 
 
+COMES = "it comes"
+# A worker that has a name when it has imported what takes time.
+WORKER = f"""
+import runpy
+from pathlib import Path
+import byteps._core
+import byteps.common.session.session
+Path("/proc/self/comm").write_text({COMES!r})
+runpy.run_path({rank_program("small")!r}, run_name="__main__")
+"""
+
+
 class Job:
     """Starts single processes of a job, each with what it was told."""
 
@@ -68,14 +82,12 @@ class Job:
             "BYTEPS_FORCE_DISTRIBUTED": "1",
             "BYTEPS_JOB_ID": "a",
             "BYTEPS_JOB_SECRET": SECRET,
-            "BYTEPS_START_TIMEOUT": "4",
+            "BYTEPS_START_TIMEOUT": str(round(LIMIT_S)),
         }
 
     def start(self, role: str, *before: str, **told: str) -> subprocess.Popen[str]:
         script = f"from byteps.common.job.executables import exec_program; exec_program('{role}')"
-        command = [sys.executable, "-c", script]
-        if role == "worker":
-            command = [sys.executable, rank_program("small")]
+        command = [sys.executable, "-c", WORKER if role == "worker" else script]
         return subprocess.Popen(
             [*before, *command],
             env={**self.told, "DMLC_ROLE": role, **told},
@@ -84,6 +96,28 @@ class Job:
             stderr=subprocess.PIPE,
             text=True,
         )
+
+    def meet(
+        self, *others: subprocess.Popen[str], seconds: int = 4, **told: str
+    ) -> subprocess.Popen[str]:
+        """Start a scheduler that waits for some seconds, when the others look for it.
+
+        To come so far takes a process longer than that on a busy machine.
+        """
+        for other in others:
+            wait_until(functools.partial(looks_for_the_scheduler, other))
+        return self.start("scheduler", **{"BYTEPS_START_TIMEOUT": str(seconds), **told})
+
+
+def looks_for_the_scheduler(process: subprocess.Popen[str]) -> bool:
+    """Return whether a server or a worker has begun, or has ended."""
+    try:
+        words = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
+        name = Path(f"/proc/{process.pid}/comm").read_text()
+    except FileNotFoundError:
+        return True
+    begun = name == COMES + "\n" if WORKER.encode() in words else b"bps-server" in words[0]
+    return begun or process.poll() is not None
 
 
 @pytest.fixture
@@ -123,8 +157,9 @@ def test_a_port_that_is_taken(mistaken) -> None:
 def test_a_server_whose_port_is_taken(mistaken) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        scheduler = mistaken.start("scheduler")
-        said = ended(mistaken.start("server", DMLC_PORT=str(port)))
+        server = mistaken.start("server", DMLC_PORT=str(port))
+        scheduler = mistaken.meet(server)
+        said = ended(server)
     assert f"cannot listen on 127.0.0.1:{port}" in said
     ended(scheduler)
 
@@ -137,8 +172,9 @@ def test_a_server_whose_port_is_taken(mistaken) -> None:
     ],
 )
 def test_a_wrong_number_of_processes(mistaken, role, told, text) -> None:
-    scheduler = mistaken.start("scheduler")
-    said = ended(mistaken.start(role, **told))
+    wrong = mistaken.start(role, **told)
+    scheduler = mistaken.meet(wrong)
+    said = ended(wrong)
     assert text in said
     assert "must be the same everywhere" in said
     assert text in ended(scheduler)  # which also says whom it has refused
@@ -146,9 +182,10 @@ def test_a_wrong_number_of_processes(mistaken, role, told, text) -> None:
 
 def test_workers_that_disagree_about_their_number(mistaken) -> None:
     mistaken.told["DMLC_NUM_WORKER"] = "2"
-    scheduler = mistaken.start("scheduler")
     first = mistaken.start("worker", DMLC_WORKER_ID="0")
-    said = ended(mistaken.start("worker", DMLC_WORKER_ID="1", DMLC_NUM_WORKER="3"))
+    wrong = mistaken.start("worker", DMLC_WORKER_ID="1", DMLC_NUM_WORKER="3")
+    scheduler = mistaken.meet(first, wrong)
+    said = ended(wrong)
     assert "you were told of 3 workers, the coordinator of 2 worker machines" in said
     assert "DMLC_NUM_WORKER must be the same everywhere" in said
     ended(scheduler)
@@ -157,8 +194,9 @@ def test_workers_that_disagree_about_their_number(mistaken) -> None:
 
 def test_workers_that_disagree_about_the_machines(mistaken) -> None:
     mistaken.told["DMLC_NUM_WORKER"] = "2"
-    scheduler = mistaken.start("scheduler", BYTEPS_LOCAL_SIZES="2,1")
-    said = ended(mistaken.start("worker", DMLC_WORKER_ID="1", BYTEPS_LOCAL_SIZES="1,2"))
+    wrong = mistaken.start("worker", DMLC_WORKER_ID="1", BYTEPS_LOCAL_SIZES="1,2")
+    scheduler = mistaken.meet(wrong, BYTEPS_LOCAL_SIZES="2,1")
+    said = ended(wrong)
     both = (
         "you were told of machines with 1,2 workers, the coordinator of machines with 2,1 workers"
     )
@@ -177,8 +215,8 @@ def test_numbers_of_machines_that_contradict_each_other(mistaken) -> None:
 
 def test_a_worker_s_number_twice(mistaken) -> None:
     mistaken.told["DMLC_NUM_WORKER"] = "2"
-    scheduler = mistaken.start("scheduler")
     workers = [mistaken.start("worker", DMLC_WORKER_ID="0") for _ in range(2)]
+    scheduler = mistaken.meet(*workers)
     said = [ended(worker) for worker in workers]
     assert any("it is taken by worker 0 (process " in text for text in said), said
     assert any("give each worker a DMLC_WORKER_ID" in text for text in said), said
@@ -187,9 +225,10 @@ def test_a_worker_s_number_twice(mistaken) -> None:
 
 @pytest.mark.parametrize("second", [{"BYTEPS_LOCAL_RANK": "0"}, {}], ids=["twice", "missing"])
 def test_a_local_rank_twice_or_missing(mistaken, second) -> None:
-    mistaken.told |= {"BYTEPS_LOCAL_SIZE": "2", "DMLC_WORKER_ID": "0", "BYTEPS_START_TIMEOUT": "8"}
-    scheduler, server = mistaken.start("scheduler"), mistaken.start("server")
+    mistaken.told |= {"BYTEPS_LOCAL_SIZE": "2", "DMLC_WORKER_ID": "0"}
+    server = mistaken.start("server")
     workers = [mistaken.start("worker", **more) for more in ({"BYTEPS_LOCAL_RANK": "0"}, second)]
+    scheduler = mistaken.meet(server, *workers, seconds=8)
     said = [ended(worker) for worker in workers]
     # The coordinator says so, or the two have met before.
     twice = "it is taken by worker 0 \\(process |two processes of this machine are local rank 0"
@@ -202,7 +241,7 @@ def test_a_local_rank_twice_or_missing(mistaken, second) -> None:
 @pytest.mark.parametrize("second", [{"BYTEPS_LOCAL_RANK": "0"}, {}], ids=["twice", "missing"])
 def test_a_local_rank_twice_or_missing_without_servers(mistaken, second) -> None:
     mistaken.told |= {"BYTEPS_LOCAL_SIZE": "2", "DMLC_WORKER_ID": "0", "DMLC_NUM_SERVER": "0"}
-    mistaken.told |= {"BYTEPS_FORCE_DISTRIBUTED": "0"}
+    mistaken.told |= {"BYTEPS_FORCE_DISTRIBUTED": "0", "BYTEPS_START_TIMEOUT": "20"}
     workers = [mistaken.start("worker", **more) for more in ({"BYTEPS_LOCAL_RANK": "0"}, second)]
     for worker in workers:
         said = ended(worker)
@@ -260,9 +299,9 @@ def test_a_worker_s_number_that_is_too_large(mistaken) -> None:
 
 def test_a_worker_that_never_comes(mistaken) -> None:
     mistaken.told["DMLC_NUM_WORKER"] = "2"
-    scheduler = mistaken.start("scheduler")
     server = mistaken.start("server")
     worker = mistaken.start("worker", DMLC_WORKER_ID="0")
+    scheduler = mistaken.meet(server, worker)
     for process in (scheduler, server, worker):
         said = ended(process)
         assert "1/2 workers, 1/1 servers; missing worker 1; waited 4 s" in said
@@ -295,8 +334,9 @@ def test_a_firewall_in_between(mistaken) -> None:
 
 
 def test_two_jobs_on_one_port(mistaken) -> None:
-    scheduler = mistaken.start("scheduler")
-    said = ended(mistaken.start("worker", BYTEPS_JOB_ID="b"))
+    stranger = mistaken.start("worker", BYTEPS_JOB_ID="b")
+    scheduler = mistaken.meet(stranger)
+    said = ended(stranger)
     assert "it belongs to another job" in said
     said = ended(scheduler)
     assert "refused" in said
@@ -304,8 +344,9 @@ def test_two_jobs_on_one_port(mistaken) -> None:
 
 
 def test_another_secret(mistaken) -> None:
-    scheduler = mistaken.start("scheduler")
-    said = ended(mistaken.start("server", BYTEPS_JOB_SECRET="another"))
+    stranger = mistaken.start("server", BYTEPS_JOB_SECRET="another")
+    scheduler = mistaken.meet(stranger)
+    said = ended(stranger)
     assert "BYTEPS_JOB_SECRET" in said
     ended(scheduler)
 
@@ -333,7 +374,7 @@ def wrong_clock(tmp_path) -> str:
 
 
 def test_clocks_that_differ_by_years_do_no_harm(mistaken, wrong_clock) -> None:
-    mistaken.told |= {"DMLC_NUM_WORKER": "2", "DMLC_NUM_SERVER": "2", "BYTEPS_START_TIMEOUT": "60"}
+    mistaken.told |= {"DMLC_NUM_WORKER": "2", "DMLC_NUM_SERVER": "2"}
     job = [mistaken.start("scheduler")]
     for number, more in enumerate(({}, {"LD_PRELOAD": wrong_clock})):
         job.append(mistaken.start("server", **more))
@@ -349,7 +390,7 @@ def test_monotonic_clocks_that_differ_by_days_do_no_harm(mistaken) -> None:
     tried = subprocess.run([*later, "true"], capture_output=True, text=True, check=False)
     if tried.returncode:
         pytest.skip(f"no time namespace can be made here: {tried.stderr.strip()}")
-    mistaken.told |= {"DMLC_NUM_WORKER": "2", "DMLC_NUM_SERVER": "2", "BYTEPS_START_TIMEOUT": "60"}
+    mistaken.told |= {"DMLC_NUM_WORKER": "2", "DMLC_NUM_SERVER": "2"}
     job = [mistaken.start("scheduler")]
     for number, before in enumerate(((), later)):
         job.append(mistaken.start("server", *before))
@@ -369,27 +410,26 @@ def hello_of(version: int) -> bytes:
 
 
 def test_another_version_comes(mistaken) -> None:
-    scheduler = mistaken.start("scheduler")
+    scheduler = mistaken.meet()
 
-    def come() -> None:
-        for _ in range(400):
-            try:
-                with socket.create_connection(("127.0.0.1", mistaken.port), 1) as link:
-                    link.sendall(hello_of(99))
-                    link.settimeout(LIMIT_S)
-                    link.recv(4096)
-                    return
-            except ConnectionRefusedError:
-                threading.Event().wait(0.01)
+    def has_come() -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", mistaken.port), LIMIT_S) as link:
+                link.sendall(hello_of(99))
+                link.recv(4096)
+        except ConnectionRefusedError:
+            return scheduler.poll() is not None
+        return True
 
-    come()
+    wait_until(has_come)
     said = ended(scheduler)
     assert "version" in said
 
 
 def test_another_version_answers(mistaken) -> None:
     with socket.create_server(("127.0.0.1", mistaken.port)) as stranger:
-        worker = mistaken.start("worker", BYTEPS_START_TIMEOUT="2")
+        stranger.settimeout(LIMIT_S)
+        worker = mistaken.start("worker")
 
         def answer() -> None:
             link, _ = stranger.accept()

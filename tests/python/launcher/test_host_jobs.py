@@ -16,11 +16,10 @@ import pytest
 import ssh_server
 import test_remote_input
 import torch_jobs
-from processes import LIMIT_S, TOKEN_VARIABLE, carriers, finish, wait_for_line
+from processes import LIMIT_S, TOKEN_VARIABLE, carriers, finish, free_ports, wait_for_line
 from rank_programs import rank_program
 
 from byteps.__version__ import __version__
-from byteps.cli.ports import free_of
 
 environment = job_runs.environment
 pytestmark = [torch_jobs.needs_torch, pytest.mark.engine("sshd")]
@@ -37,9 +36,11 @@ def server(tmp_path_factory) -> Iterator[ssh_server.SshServer]:
 
 
 def consecutive_ports(count: int) -> range:
-    """Return so many ports that nobody uses now."""
-    ranges = (range(first, first + count) for first in range(21000, 30000, count))
-    return next(ports for ports in ranges if len(free_of(ports)) == count)
+    """Return so many ports that nobody uses now, nor gets before the test uses them."""
+    while True:
+        ports = sorted(free_ports(count))
+        if ports[-1] - ports[0] == count - 1:
+            return range(ports[0], ports[-1] + 1)
 
 
 def start(environment, server, *arguments: str, **options) -> subprocess.Popen[str]:
@@ -193,7 +194,8 @@ def test_a_signal_reaches_all_hosts(environment, server, number) -> None:
     script = (
         f"trap 'echo caught; exit 0' {number.name[3:]}; echo ready; while :; do sleep 0.1; done"
     )
-    job = start(environment, server, "--hosts", "127.0.0.2:1,127.0.0.3:1", "sh", "-c", script)
+    arguments = ["--grace", "60", "--hosts", "127.0.0.2:1,127.0.0.3:1", "sh", "-c", script]
+    job = start(environment, server, *arguments)
     wait_for_line(job, "ready")
     wait_for_line(job, "ready")
     job.send_signal(number)

@@ -92,7 +92,7 @@ def test_ports_of_this_machine_that_are_taken_are_left_out(taken) -> None:
 
 
 def test_servers_of_several_hosts_look_for_different_ports_first() -> None:
-    ports = range(27100, 27110)
+    ports = free_ports(10)
     taken = [take_for_servers(ports, 2, first) for first in (0, 2, 11)]
     assert len({port for pair in taken[:2] for port in pair}) == 4
     assert all(port in ports for pair in taken for port in pair)

@@ -8,7 +8,7 @@ import sys
 import job_runs
 import launcher_variables
 import torch_jobs
-from processes import finish
+from processes import finish, free_ports
 from rank_programs import rank_program
 from test_foreign_launchers import start
 
@@ -70,7 +70,7 @@ def test_a_port_that_somebody_uses_is_no_place_to_meet(monkeypatch) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         used = taken.getsockname()[1]
-        ports = {"0": used, "1": 7, "2": 20001}
+        ports = {"0": used, "1": 7, "2": free_ports(1)[0]}
         ids = iter(ports)
         monkeypatch.setattr("secrets.token_hex", lambda size: next(ids))
         monkeypatch.setattr(torch_variables, "torch_port", lambda job_id: ports[job_id])
@@ -114,7 +114,7 @@ def test_a_program_of_another_backend_is_a_job(environment) -> None:
 @torch_jobs.needs_torch
 def test_launchers_that_set_none_of_torchs_variables_but_the_place(environment) -> None:
     """As in most batch scripts: MASTER_ADDR is exported, and srun or mpirun starts the ranks."""
-    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_ports(1)[0])}
     program = [sys.executable, rank_program("named")]
     ranks = [launcher_variables.mpi(rank, 2, rank, 2, **place) for rank in range(2)]
     workers = [start({**environment, **one}, *program) for one in ranks]

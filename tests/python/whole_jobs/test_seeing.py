@@ -11,7 +11,9 @@ import sys
 import threading
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import job_runs
 import pytest
@@ -34,9 +36,25 @@ from byteps.cli.live_page import LivePage
 from byteps.cli.user_jobs import UserJob, chosen_job, user_jobs
 from byteps.common.errors import BytepsError
 
+T = TypeVar("T")
+
 environment = job_runs.environment
-NOISE_US = 30_000  # by which clocks of a busy machine may be taken for another time
+LATE_US = 500_000  # recorded.py, recording.py
+# By which clocks may be taken for another time: a busy machine lets a rank hear late of an end.
+NOISE_US = LATE_US // 2
 pytestmark = torch_jobs.needs_torch
+
+
+def wait_for(ask: Callable[[], T], is_right: Callable[[T], bool]) -> T:
+    """Ask again and again; return the first right answer."""
+    answers: list[T] = []
+
+    def has_come() -> bool:
+        answers[:] = [ask()]
+        return is_right(answers[0])
+
+    wait_until(has_come)
+    return answers[0]
 
 
 def local_job(environment, name: str, workers: int, *arguments: str) -> subprocess.Popen[str]:
@@ -64,22 +82,28 @@ def state(port: str) -> dict:
 
 
 @pytest.mark.parametrize("servers", [0, 1])
-def test_a_stall_is_reported_with_the_tensor_the_rank_and_the_stage(environment, servers) -> None:
+def test_a_stall_is_reported_with_the_tensor_the_rank_and_the_stage(
+    environment, tmp_path, servers
+) -> None:
     environment = environment | {"BYTEPS_STALL_CHECK_TIME": "3"}
+    go_on = tmp_path / "go_on"
+    go_on.touch()
     if servers:
-        process = job(environment, "stalling", 3, servers, arguments=("2", "9"))
+        process = job(environment, "stalling", 3, servers, arguments=("2", str(go_on)))
     else:
-        process = local_job(environment, "stalling", 3, "2", "9")
+        process = local_job(environment, "stalling", 3, "2", str(go_on))
+    # On a busy machine earlier operations, too, and fewer ranks may be waited for.
+    both = "ranks 0 and 1 have begun and each waits for the sum; rank 2 has not begun"
+    said = wait_for_line(process, both, of=process.stderr)
+    go_on.unlink()
     code, out, err = finish(process)
-    assert code == 0, out + err
-    stalls = [line for line in err.splitlines() if "stalled for" in line]
-    assert stalls, err
-    assert "'byteps.the.planted.one'" in stalls[0]
-    assert "ranks 0 and 1 have begun and each waits for the sum; rank 2 has not begun" in stalls[0]
+    assert code == 0, said + out + err
+    stall = said.splitlines()[-1]
+    assert "stalled for" in stall
+    assert "'byteps.the.planted.one'" in stall
     where = rf"worker 2 \(process \d+ on {re.escape(os.uname().nodename)}\)"
-    assert re.search(rf"{where} has nothing open for \d+ s: it is in its own program", stalls[0])
-    assert "which 'bps stack' on its machine shows" in stalls[0]
-    assert len(stalls) <= 4
+    assert re.search(rf"{where} has nothing open for \d+ s: it is in its own program", stall)
+    assert "which 'bps stack' on its machine shows" in stall
 
 
 def top(environment, *arguments: str) -> tuple[int, str, str]:
@@ -121,8 +145,7 @@ def test_every_job_shows_its_state_to_its_own_user(environment, tmp_path, server
     process = cold_job(environment, go_on, *(["--servers", "1"] if servers else []))
     wait_for_line(process, "the job runs")
     # Rank 1 may be ready before rank 0, which shows the state of a job without servers.
-    wait_until(lambda: bool(jobs_of(environment)))
-    mine = jobs_of(environment)
+    mine = wait_for(lambda: jobs_of(environment), lambda found: any(one.state for one in found))
     assert len(mine) == 1, mine
     code, out, err = top(environment, "--job", str(mine[0].process))
     assert code == 0, err
@@ -246,6 +269,15 @@ def test_top_takes_an_address_or_a_job(environment) -> None:
     assert "http://9100/live" in err
 
 
+def names_the_straggler(seen: dict, servers: int) -> bool:
+    """Return whether rank 1 is the late one, rank 0 waits for it, and the servers have worked."""
+    members = {(one["role"], one["index"]): one for one in seen["members"]}
+    late = members.get(("worker", 1), {}).get("late") or {}
+    works = all(members.get(("server", n), {}).get("cpu_us") for n in range(servers))
+    waits = members.get(("worker", 0), {}).get("waited_us", 0) > 0
+    return seen["late_rank"] == 1 and late.get("tensor") == "byteps.gradient" and waits and works
+
+
 @pytest.mark.parametrize("servers", [1, *[0] * FULL])
 def test_the_status_port_names_the_straggler(environment, tmp_path, servers) -> None:
     port = str(free_ports(1)[0])
@@ -257,20 +289,17 @@ def test_the_status_port_names_the_straggler(environment, tmp_path, servers) -> 
     else:
         process = local_job(told, "straggling", 3, *arguments)
     wait_for_line(process, "the job runs")
-    wait_until(lambda: state(port)["late_rank"] == 1)
-    seen = state(port)
+    # On a busy machine another rank, or rank 1 with another tensor, is the latest for a moment.
+    seen = wait_for(lambda: state(port), lambda found: names_the_straggler(found, servers))
     worker = next(one for one in seen["members"] if one["role"] == "worker" and one["index"] == 1)
-    assert worker["late"]["tensor"] == "byteps.gradient"
     assert worker["process"] > 1
     assert worker["host"] == os.uname().nodename
-    first = next(one for one in seen["members"] if one["role"] == "worker" and one["index"] == 0)
-    assert first["waited_us"] > 0, "it waits for rank 1"
-    text = page(port)
+    late = r"late: rank 1 by \d+ ms on average"
+    text = wait_for(lambda: page(port), lambda found: bool(re.search(late, found)))
     assert text.startswith(f"BytePS {__version__}, job ")
-    assert re.search(r"late: rank 1 by \d+ ms on average", text), text
     assert f"3 of 3 workers, {servers} of {servers} servers" in text
-    metrics = page(port, "/metrics")
-    assert re.search(r'byteps_members\{role="worker",state="in",byteps_job=".+"\} 3', metrics)
+    there = r'byteps_members\{role="worker",state="in",byteps_job=".+"\} 3'
+    metrics = wait_for(lambda: page(port, "/metrics"), lambda found: bool(re.search(there, found)))
     assert f'byteps_build_info{{version="{__version__}",' in metrics
     assert re.search(r'byteps_waited_seconds_total\{rank="0",.*\} [0-9.e-]*[1-9]', metrics)
     for what in ("received_bytes", "sent_bytes", "cpu_seconds"):
@@ -286,16 +315,9 @@ def test_the_status_port_names_the_straggler(environment, tmp_path, servers) -> 
     with socket.create_connection(("127.0.0.1", int(port))) as plain:  # as `nc` does
         plain.settimeout(LIMIT_S)
         assert plain.recv(6) == b"BytePS"
-    top = subprocess.run(
-        [sys.executable, "-m", "byteps.cli", "top", port],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
-    assert top.returncode == 0, top.stderr
-    assert "late: rank 1" in top.stdout
+    shown = wait_for(lambda: top(environment, port), lambda told: "late: rank 1" in told[1])
+    code, out, err = shown
+    assert code == 0, out + err
     go_on.unlink()
     code, out, err = finish(process)
     assert code == 0, out + err
@@ -321,7 +343,7 @@ def test_the_dead_and_the_stopped_are_named(environment, tmp_path) -> None:
     port = str(free_ports(1)[0])
     go_on = tmp_path / "go_on"
     go_on.touch()
-    settings = {"BYTEPS_STATUS_PORT": port, "BYTEPS_HEARTBEAT_TIMEOUT_MS": "60000"}
+    settings = {"BYTEPS_STATUS_PORT": port, "BYTEPS_HEARTBEAT_TIMEOUT_MS": "240000"}
     process = job(
         environment | settings, "straggling", 3, 1, "--min-np", "2", arguments=("0", str(go_on))
     )
@@ -330,7 +352,7 @@ def test_the_dead_and_the_stopped_are_named(environment, tmp_path) -> None:
     dead = next(one for one in state(port)["members"] if one["index"] == 2)
     subprocess.run(["kill", "-9", str(dead["process"])], check=True)
     wait_until(lambda: any("worker 2" in one["text"] for one in state(port)["said"]))
-    # Two are needed, so losing one more would end the job: the job waits for it for a minute.
+    # Two are needed, so losing one more would end the job: the job waits for it for minutes.
     stopped = next(one for one in state(port)["members"] if one["index"] == 1)
     subprocess.run(["kill", "-STOP", str(stopped["process"])], check=True)
     wait_until(lambda: any(one["state"] == "silent" for one in state(port)["members"]))
@@ -392,7 +414,7 @@ def test_timelines_of_ranks_are_merged(environment, tmp_path, servers) -> None:
     events = json.loads(merged.read_text())
     waits = [e["dur"] for e in events if e.get("name") == "NEGOTIATE_ALLREDUCE"]
     assert len(waits) == 3
-    assert min(waits) >= 50_000  # rank 1 came late, and its clock is the same
+    assert min(waits) >= LATE_US - NOISE_US  # rank 1 came late, and its clock is the same
     waited = [e for e in events if e["pid"] == 0 and e["ph"] == "X"]
     assert {e["args"]["waited_for_others_us"] for e in waited if e["tid"] == 2} == {0}
 
@@ -444,9 +466,8 @@ def test_a_timeline_has_the_servers_with_queueing_and_service_apart(
     if together == "0":
         waits = [one["WAIT"] for one in rounds.values()]
         assert sum(e["args"]["last"] == 1 for e in waits) > len(waits) / 2
-        assert (
-            sorted(e["dur"] for e in waits)[len(waits) // 2] >= 100_000
-        )  # half as late as the rank
+        median = sorted(e["dur"] for e in waits)[len(waits) // 2]
+        assert median >= LATE_US - NOISE_US
     for (piece, number), stages in rounds.items():
         mine = [e for (p, r, _), e in pushes.items() if (p, r) == (piece, number)]
         assert mine

@@ -11,7 +11,7 @@ import numpy as np
 
 import byteps.numpy as bps
 
-STEPS, LATE_S = 4, 0.2
+STEPS, LATE_S = 4, 0.5
 
 bps.init()
 for _ in range(STEPS):

@@ -1,4 +1,4 @@
-"""Records three steps, each of which rank 1 begins 50 ms after rank 0: `recording.py FILE`."""
+"""Records three steps, each of which rank 1 begins 0.5 s after rank 0: `recording.py FILE`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ for step in range(3):
     if bps.rank() == 1:
         while not begun.exists():
             time.sleep(0.001)
-        time.sleep(0.05)
+        time.sleep(0.5)
     handle = bps.push_pull_async(torch.ones(4), name="step")
     begun.touch()
     bps.synchronize(handle)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
 from pathlib import Path
@@ -39,9 +40,9 @@ def shared_memory_of(process: int) -> set[str]:
 def unix_sockets_of(process: int) -> set[str]:
     found = set()
     for descriptor in Path(f"/proc/{process}/fd").iterdir():
-        named = SOCKET.match(str(descriptor.readlink()))
-        if named:
-            found.add(named.group(1))
+        with contextlib.suppress(FileNotFoundError):  # closed just now
+            named = SOCKET.match(str(descriptor.readlink()))
+            found |= {named.group(1)} if named else set()
     return found & unix_sockets()
 
 

@@ -108,17 +108,14 @@ def test_many_starts_leave_nothing(environment) -> None:
 def test_the_ports_of_a_running_job_are_seen(environment) -> None:
     """Or the check above would prove nothing."""
     process = start(environment, "forever")
-    lines = []
-    assert process.stdout is not None
-    for line in process.stdout:
-        lines.append(line)
-        if "exchanged" in line:
-            break
-    seen = ports_of("".join(lines)) & listening_ports()
+    said = wait_for_line(process, "exchanged")
+    while len(ports_of(said)) < 2:  # what others have said before may be written later
+        said += wait_for_line(process, "\n")
+    seen = ports_of(said) & listening_ports()
     present = carriers(environment[TOKEN_VARIABLE])
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=LIMIT_S)
-    assert len(seen) == 2, lines
+    assert len(seen) == 2, said
     assert len(present) >= 5, present
 
 

@@ -11,7 +11,7 @@ import job_runs
 import pytest
 import torch_jobs
 from job_runs import COLD_PYTHON, job, process_of
-from processes import contract, finish, start_role, wait_for_line
+from processes import contract, finish, start_role, wait_for_line, wait_until
 from rank_programs import rank_program
 from shapes import FULL
 
@@ -90,7 +90,8 @@ def test_a_worker_has_no_tcp_connection_to_a_server_of_its_host(
     )
     for _ in range(2):
         wait_for_line(process, "stepping")
-    assert tcp_connections(process_of(environment, "worker 1")) == connections
+    worker = process_of(environment, "worker 1")
+    wait_until(lambda: tcp_connections(worker) == connections)  # one may still be ending
     os.kill(process_of(environment, "worker 1"), signal.SIGKILL)
     code, _, err = finish(process)
     assert code == 128 + signal.SIGKILL, err
@@ -103,7 +104,8 @@ def test_a_server_that_is_started_again_is_reached_in_the_same_way(environment) 
     wait_for_line(process, "stepping")
     os.kill(process_of(environment, "server 0"), signal.SIGKILL)
     wait_for_line(process, REACHED)
-    assert tcp_connections(process_of(environment, "worker 0")) == 1
+    worker = process_of(environment, "worker 0")
+    wait_until(lambda: tcp_connections(worker) == 1)
     os.kill(process.pid, signal.SIGTERM)
     finish(process)
 

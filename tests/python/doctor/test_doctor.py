@@ -175,17 +175,17 @@ def test_addresses_of_schedulers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shell", "words"),
+    ("shell", "limit_s", "words"),
     [
-        ("sh -c 'echo no such key >&2; exit 255'", "exit code 255, no such key"),
-        ("sh -c 'echo Welcome; sleep 1000'", "'Welcome', which is no answer of a doctor"),
+        ("sh -c 'echo no such key >&2; exit 255'", LIMIT_S, "exit code 255, no such key"),
+        ("sh -c 'echo Welcome; sleep 1000'", 5, "'Welcome', which is no answer of a doctor"),
     ],
 )
-def test_a_host_without_a_doctor_is_named(shell, words) -> None:
+def test_a_host_without_a_doctor_is_named(shell, limit_s, words) -> None:
     agent = RemoteAgent("far", shell)
     try:
         with pytest.raises(UnavailableError, match="far") as error:
-            agent.ask("facts", limit_s=1)
+            agent.ask("facts", limit_s)
         assert words in str(error.value)
     finally:
         agent.close()

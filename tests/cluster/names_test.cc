@@ -351,7 +351,7 @@ TEST_P(Names, ServersMayDieInBetween) {
 TEST_P(Names, ACoordinatorThatIsStartedAgainFindsWhoIsStuck) {
   if (GetParam() == Medium::kWindow) GTEST_SKIP() << "it has no coordinator";
   ClusterOptions options = Size(2);
-  options.silence_end = seconds(2);
+  options.silence_end = seconds(10);
   Cluster cluster(options);
   ASSERT_TRUE(cluster.Start().ok());
   ExpectWorks(cluster, {Op::kSum}, 2);
@@ -376,7 +376,7 @@ TEST_P(Names, ACoordinatorThatIsStartedAgainFindsWhoIsStuck) {
 TEST_P(Names, ACoordinatorThatIsStartedAgainFindsThemToo) {
   if (GetParam() == Medium::kWindow) GTEST_SKIP() << "it has no coordinator";
   ClusterOptions options = Size(2);
-  options.silence_end = seconds(2);
+  options.silence_end = seconds(10);
   Cluster cluster(options);
   ASSERT_TRUE(cluster.Start().ok());
   for (int time = 0; time < 2; ++time) {

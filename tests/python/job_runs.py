@@ -65,6 +65,8 @@ def environment():
         # On a busy machine a process comes late and stands still, and lives.
         "BYTEPS_START_TIMEOUT": str(round(LIMIT_S)),
         **evicting(round(LIMIT_S * 1000)),
+        # Where a loss ends the job. A scheduler that was started again waits so long for the dead.
+        "BYTEPS_HEARTBEAT_TIMEOUT_MS": "30000",
     }
     assert wait_until_gone(carriers(token)) == {}
 

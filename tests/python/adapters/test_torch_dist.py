@@ -30,7 +30,7 @@ def has_operations() -> bool:
 @shapes((3, 2))
 def test_collectives(environment, workers, servers) -> None:
     expect_all_right(
-        {**environment, "BYTEPS_OPERATION_TIMEOUT": "10"}, "collectives", workers, servers
+        {**environment, "BYTEPS_OPERATION_TIMEOUT": "30"}, "collectives", workers, servers
     )
 
 

@@ -43,7 +43,7 @@ MORE = [
 def test_programs_of_torch_on_a_device(environment, program, workers, servers, capsys) -> None:
     environment |= {"BYTEPS_CUDA_LIBRARY": str(LIBRARY)}
     if program == "collectives":  # it has operations that must end by their limit
-        environment |= {"BYTEPS_OPERATION_TIMEOUT": "10"}
+        environment |= {"BYTEPS_OPERATION_TIMEOUT": "30"}
     arguments = ("on_a_device", workers, servers)
     code, out, err = finish(job(environment, *arguments, arguments=(program,), python=COLD_PYTHON))
     assert code == 0, out + err

@@ -78,7 +78,7 @@ def test_the_options_of_sums_reach_a_job_without_servers(environment, options, s
     ],
 )
 def test_all_right_without_servers(environment, name, workers) -> None:
-    settings = {**environment, "BYTEPS_OPERATION_TIMEOUT": "10"} if name == "collectives" else None
+    settings = {**environment, "BYTEPS_OPERATION_TIMEOUT": "30"} if name == "collectives" else None
     code, out, err = finish(local_job(settings or environment, name, workers, python=warm_python()))
     assert code == 0, out + err
     for rank in range(workers):

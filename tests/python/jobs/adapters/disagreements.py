@@ -161,7 +161,7 @@ def check(framework: Framework) -> None:
         bps.remove_process_set(some)
 
 
-def check_absent_names(framework: Framework, timeout_s: float = 3) -> None:
+def check_absent_names(framework: Framework, timeout_s: float = 10) -> None:
     """A name that some ranks never use is an error on the ranks that wait for it, in a session of
     its own that has a time limit."""
     bps = framework.bps

@@ -236,7 +236,7 @@ def check_that_results_are_given_back(rank: int, size: int) -> None:
     before = gpu.counts().device_bytes
     for _ in range(10):
         bps.allreduce(given, name="given back")
-    assert gpu.counts().device_bytes == before
+    assert gpu.counts().device_bytes <= before
 
 
 def check_numba(rank: int, size: int) -> None:

@@ -19,7 +19,7 @@ import byteps.torch as bps
 from byteps.common.errors import BytepsError, DeadlineError, InvalidArgumentError, MismatchError
 from byteps.common.session import default
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 TYPES = (
     torch.float32,
     torch.float64,

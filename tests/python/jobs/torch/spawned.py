@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-LIMIT = timedelta(seconds=60)
+LIMIT = timedelta(seconds=240)
 
 
 def meeting(place: str, rank: int, size: int) -> dict[str, Any]:

@@ -42,11 +42,20 @@ struct Launch {
   Combine how = Combine::kSum;
 };
 
-// Returns whether groups reduce such elements in this way. Averages are sums; the owner divides.
+// Returns whether groups reduce such elements in this way for homes. Averages are sums there: who
+// owns the sum divides.
 constexpr bool CanReduce(DataType type, Combine how) {
   const bool has_type = type != DataType::kInt16 && type != DataType::kBool;
   return has_type && (how == Combine::kSum || how == Combine::kMin || how == Combine::kMax ||
                       how == Combine::kProduct);
+}
+
+// Returns whether groups reduce such elements in this way for all ranks. Nobody but the group could
+// divide then, and the sum of integers may wrap before.
+constexpr bool CanReduceAll(DataType type, Combine how) {
+  const bool is_float = type == DataType::kFloat32 || type == DataType::kFloat64 ||
+                        type == DataType::kFloat16 || type == DataType::kBfloat16;
+  return CanReduce(type, how) || (how == Combine::kAverage && is_float);
 }
 
 // Returns whether rank r is the home of run r, and all runs have one size and follow each other:

@@ -256,6 +256,31 @@ TEST_P(GroupConformance, AllRanksMayHaveTheWholeSum) {
   }
 }
 
+// The halves of these numbers are exact, whoever divides, and when.
+TEST_P(GroupConformance, AllRanksMayHaveTheAverage) {
+  constexpr size_t kCount = 20001;
+  Ranks ranks(*user_, 2);
+  for (DataType type :
+       {DataType::kFloat16, DataType::kBfloat16, DataType::kFloat32, DataType::kFloat64}) {
+    ASSERT_TRUE(CanReduceAll(type, Combine::kAverage));
+    const size_t element = SizeOf(type);
+    const std::vector<std::byte*> memory =
+        ranks.Give({Numbers(type, kCount, 0), Numbers(type, kCount, 1)});
+    ranks.All([&](GroupLine& line, uint32_t rank, GroupLine::Done done) {
+      line.ReduceAll(memory[rank], memory[rank], kCount * element, type, Combine::kAverage,
+                     std::move(done));
+    });
+    for (std::byte* all : memory) {
+      const Bytes got = user_->Read(all, kCount * element);
+      for (size_t i = 0; i < kCount; ++i) {
+        ASSERT_EQ(2 * ValueAt(type, got.data() + i * element), Combined(Combine::kSum, i, 2))
+            << NameOf(type) << " element " << i;
+      }
+    }
+  }
+  EXPECT_FALSE(CanReduceAll(DataType::kInt32, Combine::kAverage)) << "the sum may wrap";
+}
+
 TEST_P(GroupConformance, AGroupOfOneAndLaunchesOfNothing) {
   Ranks ranks(*user_, 1);
   const Bytes input = Numbers(DataType::kFloat32, 10, 0);

@@ -123,19 +123,23 @@ void GroupRank::Take(const CollectiveCall& call, uint64_t first, uint64_t count,
   }
 }
 
-// Adds as a ring does: the share begins at the rank behind its own, and ends at its own.
+// Adds as a ring does: the share begins at the rank behind its own, and ends at its own. For an
+// average each rank divides what it brings.
 void GroupRank::Sum(const CollectiveCall& call, int share, uint64_t offset, uint64_t count,
                     unsigned char* to) {
   const size_t element = ElementBytes(call.type);
   const uint32_t places[] = {0, 1};
   const kernels::SumTree two(places);
   alignas(64) std::byte sum[kChunkBytes];
-  auto bytes_of = [&](int other) {
-    return reinterpret_cast<const std::byte*>(memory->of(other).bytes + offset * element);
+  alignas(64) std::byte next[kChunkBytes];
+  auto take = [&](int other, std::byte* into) {
+    std::memcpy(into, memory->of(other).bytes + offset * element, count * element);
+    if (call.how == nccl::kAverage) kernels::Scale(TypeOf(call.type), into, count, 1.0 / size);
   };
-  std::memcpy(sum, bytes_of((share + 1) % size), count * element);
+  take((share + 1) % size, sum);
   for (int hop = 2; hop <= size; ++hop) {
-    const std::byte* const inputs[] = {sum, bytes_of((share + hop) % size)};
+    take((share + hop) % size, next);
+    const std::byte* const inputs[] = {sum, next};
     kernels::Combine(OperatorOf(call.how), TypeOf(call.type), sum, inputs, two, count);
   }
   std::memcpy(to, sum, count * element);

@@ -47,8 +47,14 @@ std::vector<std::byte> SumOf(const HostRound& round, size_t first, size_t bytes)
   std::vector<uint32_t> places(inputs.size());
   std::iota(places.begin(), places.end(), 0);
   std::vector<std::byte> sum(bytes);
-  kernels::Combine(launch.how, launch.type, sum.data(), inputs, kernels::SumTree(places),
-                   bytes / SizeOf(launch.type));
+  const kernels::SumTree tree(places);
+  const size_t count = bytes / SizeOf(launch.type);
+  if (launch.how == Combine::kAverage) {
+    const auto divisor = static_cast<uint32_t>(inputs.size());
+    kernels::Average(launch.type, sum.data(), inputs, tree, count, divisor);
+  } else {
+    kernels::Combine(launch.how, launch.type, sum.data(), inputs, tree, count);
+  }
   return sum;
 }
 

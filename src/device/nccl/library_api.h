@@ -57,6 +57,7 @@ inline constexpr int kSum = 0;
 inline constexpr int kProduct = 1;
 inline constexpr int kMax = 2;
 inline constexpr int kMin = 3;
+inline constexpr int kAverage = 4;
 
 // The oldest version that groups use. 21900 means 2.19.0.
 inline constexpr int kVersionMin = 21900;

@@ -37,7 +37,8 @@ static_assert(kSuccess == ncclSuccess && kUnhandledCudaError == ncclUnhandledCud
 static_assert(kInt8 == ncclInt8 && kUint8 == ncclUint8 && kInt32 == ncclInt32 &&
               kInt64 == ncclInt64 && kFloat16 == ncclFloat16 && kFloat32 == ncclFloat32 &&
               kFloat64 == ncclFloat64 && kBfloat16 == ncclBfloat16);
-static_assert(kSum == ncclSum && kProduct == ncclProd && kMax == ncclMax && kMin == ncclMin);
+static_assert(kSum == ncclSum && kProduct == ncclProd && kMax == ncclMax && kMin == ncclMin &&
+              kAverage == ncclAvg);
 static_assert(UniqueId::kBytes == NCCL_UNIQUE_ID_BYTES && INT_MIN == NCCL_CONFIG_UNDEF_INT);
 static_assert(offsetof(Config, size) == offsetof(ncclConfig_t, size) &&
               offsetof(Config, magic) == offsetof(ncclConfig_t, magic) &&

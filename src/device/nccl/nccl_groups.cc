@@ -34,9 +34,10 @@ int OperatorOf(Combine how) {
     case Combine::kProduct: return kProduct;
     case Combine::kMax: return kMax;
     case Combine::kMin: return kMin;
+    case Combine::kAverage: return kAverage;
     default: break;
   }
-  BYTEPS_CHECK(false);  // see CanReduce
+  BYTEPS_CHECK(false);  // see CanReduceAll
   return kSum;
 }
 

@@ -84,8 +84,10 @@ void Fields(auto& archive, WordOf<UnitLaunch> auto& word) {
       if (run.first != end || run.home >= limits.ranks) return false;
       end += run.bytes;
     }
-    return word.pieces > 0 && end > 0 && end <= word.pieces * limits.piece_bytes_max &&
-           device::CanReduce(word.type, word.how);
+    const bool can_reduce = word.kind == device::Launch::Kind::kReduceAll
+                                ? device::CanReduceAll(word.type, word.how)
+                                : device::CanReduce(word.type, word.how);
+    return word.pieces > 0 && end > 0 && end <= word.pieces * limits.piece_bytes_max && can_reduce;
   });
 }
 void Fields(auto& archive, WordOf<GroupOver> auto& word) { archive.How(word.why); }

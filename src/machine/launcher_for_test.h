@@ -16,6 +16,7 @@
 
 #include "src/local/window.h"
 #include "src/machine/room/launcher.h"
+#include "src/machine/schedule_ops_for_test.h"
 
 namespace byteps::machine {
 
@@ -130,10 +131,10 @@ class GroupForTest {
     }
     for (const device::GroupRun& run : first.runs) {
       for (size_t at = run.first; at < run.first + run.bytes; at += sizeof(float)) {
-        if (first.kind == device::Launch::Kind::kReduce) {
-          Reduce(run.home, at);
-        } else {
+        if (first.kind == device::Launch::Kind::kGather) {
           Gather(run.home, at);
+        } else {
+          Reduce(run.home, at, first.kind == device::Launch::Kind::kReduceAll);
         }
       }
     }
@@ -148,7 +149,7 @@ class GroupForTest {
   static void Put(std::byte* memory, size_t byte, float value) {
     if (memory != nullptr) std::memcpy(memory + byte, &value, sizeof(value));
   }
-  void Reduce(uint32_t home, size_t at) {
+  void Reduce(uint32_t home, size_t at, bool for_all) {
     const bool is_min = ItemOf(0).how == Combine::kMin;
     float value = At(ItemOf(0).from, at);
     for (size_t place = 1; place < members_.size(); ++place) {
@@ -156,7 +157,7 @@ class GroupForTest {
       value = is_min ? std::min(value, other) : value + other;
     }
     for (size_t place = 0; place < members_.size(); ++place) {
-      NextOf(place).writes.emplace_back(at, place == home ? value : kAnyBytes);
+      NextOf(place).writes.emplace_back(at, place == home || for_all ? value : kAnyBytes);
     }
   }
   void Gather(uint32_t home, size_t at) {
@@ -180,11 +181,72 @@ class GroupForTest {
   uint64_t run_ = 0;  // launches
 };
 
+// Launches that end when the test says so.
+class LaunchesForTest final : public Launcher {
+ public:
+  bool Takes(const protocol::DeviceMemory&, std::optional<HasDevice>&) override { return true; }
+  void Plan(const std::vector<HasDevice>&) override {}
+  std::optional<PlannedSums> TakePlan() override { return std::nullopt; }
+  void Meet(const SumsSo&) override {}
+  std::optional<Met> TakeMet() override { return std::nullopt; }
+  std::optional<Broken> TakeBroken() override { return std::nullopt; }
+  void Launch(device::Launch launch, const protocol::DeviceMemory*) override {
+    launches.push_back(std::move(launch));
+  }
+  std::optional<Status> TakeEnd() override {
+    if (ends.empty()) return std::nullopt;
+    const Status how = ends.front();
+    ends.pop_front();
+    return how;
+  }
+  void End(const Status&) override {}
+
+  std::vector<device::Launch> launches;
+  std::deque<Status> ends;
+};
+
 // The plan of the ranks of a machine, and the end of their meeting.
 struct GroupsForTest {
   PlannedSums plan;
   std::vector<std::unique_ptr<GroupForTest>> groups;
   Status met;  // of the last rank
+
+  // Makes one group of the ranks of these windows, or two. In some groups a rank is the home of
+  // nothing. In a quarter of the schedules there are no groups, and in some of the others a rank
+  // does not meet the rest. `at_once`: if there is one group, no rank is a home. `below`: rolls
+  // numbers.
+  void Roll(uint64_t seed, const std::vector<std::unique_ptr<local::Window>>& windows,
+            const std::function<uint64_t(uint64_t)>& below, bool at_once) {
+    const auto count = static_cast<uint32_t>(windows.size());
+    const uint64_t kind = seed / 4 % 4;
+    if (kind == 0) return;
+    const uint32_t size = kind == 1 && count % 2 == 0 ? count / 2 : count;
+    for (uint32_t first = 0; first < count; first += size) {
+      plan::DeviceGroup& group = plan.groups.emplace_back();
+      std::vector<local::Window*> of_group;
+      for (uint32_t rank = first; rank < first + size; ++rank) {
+        group.ranks.push_back(rank);
+        if (!at_once || size < count) {
+          group.weights.push_back(kind == 2 && rank == first ? 0 : 1.0 / size);
+        }
+        of_group.push_back(windows[rank].get());
+      }
+      plan.ids.emplace_back();
+      groups.push_back(std::make_unique<GroupForTest>(
+          std::move(of_group),
+          [below, may = seed % 3 == 0] { return may && below(60) == 0; }));
+    }
+    if (seed / 16 % 4 == 0) met = {StatusCode::kUnavailable, "another version"};
+  }
+
+  // If one group fails, the ranks abort all of them, and as well if a rank is lost.
+  void Check(bool are_aborted, Played& played) const {
+    for (const auto& group : groups) {
+      EXPECT_TRUE(group->IsAtRest() || are_aborted);
+      if (group->is_broken()) ++played.broken;
+      played.launches += group->run();
+    }
+  }
 };
 
 class LauncherForTest final : public Launcher {

@@ -62,7 +62,8 @@ class MemberMachine {
                   [](const std::string&, bool) {}}) {
     ranks_.SetAdded(ScheduledShards::kAdded);
     if (seed % 5 == 0) ranks_.LoseResults();
-    MakeGroups(seed, count);
+    groups_.Roll(
+        seed, ranks_.windows, [this](uint64_t end) { return ranks_.Below(end); }, false);
     for (uint32_t rank = 0; rank < count; ++rank) AddRank(rank, seed);
     for (uint32_t rank = 0; rank < count; ++rank) {
       parts_[rank].front->front.OnView(view_, 0, rank);
@@ -105,13 +106,7 @@ class MemberMachine {
     ranks_.Check(false);
     EXPECT_TRUE(shards_.IsIdle() || ranks_.has_lost_one());
     Played played = ranks_.played();
-    // If one group fails, the ranks abort all of them.
-    const bool may_rest = !ranks_.has_broken() && !ranks_.has_lost_one();
-    for (const auto& group : groups_.groups) {
-      EXPECT_TRUE(group->IsAtRest() || !may_rest);
-      if (group->is_broken()) ++played.broken;
-      played.launches += group->run();
-    }
+    groups_.Check(ranks_.has_broken() || ranks_.has_lost_one(), played);
     played.too_late = shards_.too_late();
     for (const Part& part : parts_) played.let_go += part.front->let_go();
     return played;
@@ -146,28 +141,6 @@ class MemberMachine {
     }
     view.servers.emplace_back().shard_weights = {1};
     return view;
-  }
-  // In a quarter of the schedules there are no groups, and in some of the others a rank does not
-  // meet the rest.
-  void MakeGroups(uint64_t seed, uint32_t count) {
-    const uint64_t kind = seed / 4 % 4;
-    if (kind == 0) return;
-    const uint32_t size = kind == 1 && count % 2 == 0 ? count / 2 : count;
-    for (uint32_t first = 0; first < count; first += size) {
-      plan::DeviceGroup& group = groups_.plan.groups.emplace_back();
-      std::vector<local::Window*> windows;
-      for (uint32_t rank = first; rank < first + size; ++rank) {
-        group.ranks.push_back(rank);
-        // In some groups a rank is the home of nothing.
-        group.weights.push_back(kind == 2 && rank == first ? 0 : 1.0 / size);
-        windows.push_back(ranks_.windows[rank].get());
-      }
-      groups_.plan.ids.emplace_back();
-      groups_.groups.push_back(std::make_unique<GroupForTest>(
-          std::move(windows),
-          [this, may = seed % 3 == 0] { return may && ranks_.Below(60) == 0; }));
-    }
-    if (seed / 16 % 4 == 0) groups_.met = {StatusCode::kUnavailable, "another version"};
   }
   void AddRank(uint32_t rank, uint64_t seed) {
     Part& part = parts_[rank];

@@ -25,7 +25,7 @@ void BlockTransfers::SetGroups(std::vector<plan::DeviceGroup> groups) {
 
 void BlockTransfers::StopLaunches() {
   MutexLock lock(mutex_);
-  launches_end_ = true;
+  if (units_.has_value()) units_->Stop();
 }
 
 void BlockTransfers::Open(const RoundKey& key, TransferRound round) {
@@ -45,22 +45,14 @@ void BlockTransfers::Close(const RoundKey& key) {
 }
 
 std::vector<std::pair<RankSet, UnitLaunch>> BlockTransfers::TakeLaunches() {
-  std::vector<std::pair<RankSet, UnitLaunch>> all;
   MutexLock lock(mutex_);
-  if (!units_.has_value() || launches_end_) return all;
-  for (UnitQueue::Said& said : units_->Take()) {
-    for (size_t group = 0; group < said.size(); ++group) {
-      RankSet ranks = 0;
-      for (const uint32_t rank : units_->groups()[group].ranks) ranks |= Bit(rank);
-      all.emplace_back(ranks, std::move(said[group]));
-    }
-  }
-  return all;
+  if (!units_.has_value()) return {};
+  return units_->TakeLaunches();
 }
 
-void BlockTransfers::OnReduced() {
+void BlockTransfers::OnLaunchEnd() {
   MutexLock lock(mutex_);
-  units_->OnReduced();
+  units_->OnLaunchEnd();
 }
 
 bool BlockTransfers::IsHome(const local::BlockUse& use) {

@@ -20,6 +20,7 @@
 
 #include "src/base/thread_annotations.h"
 #include "src/local/window.h"
+#include "src/machine/room/group_uses.h"
 #include "src/machine/room/unit_queue.h"
 #include "src/machine/room/words.h"
 #include "src/protocol/worker/lane/piece_path.h"
@@ -29,12 +30,8 @@ namespace byteps::machine {
 // The bit of BlockUse::generation that says: the block has an answer. Without it the block collects
 // bytes to push.
 inline constexpr uint32_t kSpreads = uint32_t{1} << 31;
-// The bit that says: groups of devices sum the round. Only the homes of a piece bring it, and only
-// they read the answer.
-inline constexpr uint32_t kByGroup = uint32_t{1} << 30;
 
 inline bool Spreads(const local::BlockUse& use) { return (use.generation & kSpreads) != 0; }
-inline bool IsByGroup(const local::BlockUse& use) { return (use.generation & kByGroup) != 0; }
 inline RoundKey KeyOfTransfer(const local::BlockUse& use) {
   return {use.tensor, use.round, use.generation & ~(kSpreads | kByGroup)};
 }
@@ -102,8 +99,8 @@ class BlockTransfers {
   // Must be called on the window's thread, behind Admit: the launches of a round must be said
   // before its end.
   std::vector<std::pair<RankSet, UnitLaunch>> TakeLaunches();
-  // The carrier's rank has seen the end of the next reduce. On the window's thread.
-  void OnReduced();
+  // The carrier's rank has seen the end of the next launch. On the window's thread.
+  void OnLaunchEnd();
   // Returns whether the carrier's rank is a home of the piece of this use.
   bool IsHome(const local::BlockUse& use);
 
@@ -150,7 +147,6 @@ class BlockTransfers {
   std::condition_variable copied_;
   std::map<RoundKey, TransferRound> rounds_ BYTEPS_GUARDED_BY(mutex_);
   std::optional<UnitQueue> units_ BYTEPS_GUARDED_BY(mutex_);  // none: there are no groups
-  bool launches_end_ BYTEPS_GUARDED_BY(mutex_) = false;
   std::deque<Piece> waiting_ BYTEPS_GUARDED_BY(mutex_);
   Pieces given_ BYTEPS_GUARDED_BY(mutex_);
   std::map<RoundKey, Status> broken_ BYTEPS_GUARDED_BY(mutex_);  // rounds that are broken off

@@ -126,7 +126,7 @@ TEST_F(BlockTransfersTest, HomesBringWhatTheirGroupHasReduced) {
   ASSERT_EQ(reduce.size(), 1u);
   EXPECT_EQ(reduce[0].first, 0b11u);
   EXPECT_EQ(reduce[0].second.kind, device::Launch::Kind::kReduce);
-  transfers.OnReduced();
+  transfers.OnLaunchEnd();
   EXPECT_TRUE(transfers.Admit());
   auto at = NextUse(1);
   ASSERT_TRUE(at.has_value());

@@ -21,9 +21,6 @@ ShardId ShardsEnd(const wire::View& view) {
   return static_cast<ShardId>(end);
 }
 
-// The owner divides, by the ranks of all machines.
-Combine InGroup(Combine how) { return how == Combine::kAverage ? Combine::kSum : how; }
-
 }  // namespace
 
 class MemberCarrier::RunSpans final : public protocol::SpanSource {
@@ -216,20 +213,17 @@ void MemberCarrier::On(uint32_t rank, const Leaves&) {
   LookAtAll();
 }
 
-// Lets no launch follow, and every rank let go of its group. Returns whether there were groups.
-bool MemberCarrier::EndGroups(const Status& why) {
+// Lets no launch follow, and every rank let go of its group.
+void MemberCarrier::EndGroups(const Status& why) {
   transfers_.StopLaunches();
-  return choice_.End(why);
+  choice_.End(why);
 }
 
 // The rounds that are under way in groups end in an error. Later ones go through the window.
 void MemberCarrier::On(uint32_t rank, const Broken& word) {
-  const Status why(word.why.code(),
-                   "the GPUs of the machine of rank " +
-                       std::to_string(machine_ranks_.RankOf(rank)) +
-                       " cannot sum among themselves any more: " + word.why.message());
-  if (!EndGroups(why)) return;
-  events_.tell(why.message() + "; later sums go through the window, and may have other bits", true);
+  transfers_.StopLaunches();
+  const Status why = choice_.OnBroken(machine_ranks_.RankOf(rank), word);
+  if (why.ok()) return;
   for (const RoundKey& key : book_.Keys()) {
     Round& round = *book_.Find(key);
     if (!round.extra.by_group || round.extra.end.has_value()) continue;

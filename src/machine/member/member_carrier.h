@@ -100,7 +100,7 @@ class MemberCarrier {
   void Begin(const RoundKey& key, Round& round);
   SumsChoice::Events ChoiceEvents();
   bool MayLaunch(const Round& round) const;
-  bool EndGroups(const Status& why);
+  void EndGroups(const Status& why);
   void OpenTransfers(const RoundKey& key, Round& round);
   void AskForError(const RoundKey& key, Round& round, const Status& why);
   void OnEnd(const std::optional<protocol::Exchanges::End>& end);

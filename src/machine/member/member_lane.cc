@@ -53,7 +53,7 @@ MemberLane::MemberLane(local::Window& window, BlockTransfers* transfers, Events 
              [this](BlockWork::Taken& taken, const Status& how) { OnTaken(taken, how); },
              [this](const BlockWork::Taken& taken) { return InputOf(taken); }},
             mover),
-      launcher_(launcher) {}
+      launches_(launcher, LaneOfLaunches()) {}
 
 void MemberLane::OnMail(const protocol::LaneMail& mail) {
   std::visit([this](const auto& one) { On(one); }, mail);
@@ -158,19 +158,13 @@ void MemberLane::On(const protocol::to_lane::Begin& mail) {
   }
   begun.operations = OperationsOf(exchange);
   if (exchange.no_input != nullptr) begun.no_input = *exchange.no_input;
-  if (launcher_ != nullptr && exchange.memory == Memory::kDevice) {
-    std::optional<HasDevice> first;
-    looks_at_group_ = true;
-    begun.on_device = launcher_->Takes(exchange.device, first);
-    round.extra.on_device = begun.on_device;
-    if (first.has_value()) events_.say(*first);
-  }
+  begun.on_device = round.extra.group.on_device = launches_.Takes(exchange);
   events_.say(begun);
 }
 
 void MemberLane::On(const protocol::to_lane::Withdraw& mail) {
   const auto key = open_.KeyOf(mail.exchange->serial);
-  if (key.has_value() && is_leaving_ && open_.Find(*key)->extra.on_device) {
+  if (key.has_value() && is_leaving_ && open_.Find(*key)->extra.group.on_device) {
     return withdrawn_.push_back(mail.exchange);
   }
   if (key.has_value()) open_.End(*key);
@@ -212,13 +206,13 @@ void MemberLane::OnEnded(const member::Ended& ended, Time now) {
   Round* round = open_.Find(ended.key);
   if (round == nullptr || ignores_answers_) return;
   round->extra.end = ended;
-  if (round->extra.launches == 0) Finish(ended.key, *round, now);
+  if (round->extra.group.launches == 0) Finish(ended.key, *round, now);
 }
 
 void MemberLane::Finish(const RoundKey& key, Round& round, Time now) {
   const member::Ended ended = *round.extra.end;
-  Status lack = round.extra.not_gathered;
-  if (lack.ok() && round.extra.partial_units > 0) lack = NotGathered();
+  Status lack = round.extra.group.not_gathered;
+  if (lack.ok() && round.extra.group.partial_units > 0) lack = NotGathered();
   if (ended.status.ok() && !lack.ok()) GiveUp(round.extra, *round.exchange, lack);
   const Status& failure = round.extra.failure;
   const Status how = ended.status.ok() ? failure : ended.status;
@@ -257,9 +251,9 @@ BlockWork::Input MemberLane::InputOf(const BlockWork::Taken& taken) {
   const local::BlockUse& use = taken.at.use;
   using Input = BlockWork::Input;
   if (!IsByGroup(use) || Spreads(use) || !Has(use.bring, rank_)) return Input::kHere;
-  const Progress& progress = open_.Find(KeyOfTransfer(use))->extra;
+  const GroupLaunches::Progress& progress = open_.Find(KeyOfTransfer(use))->extra.group;
   if (use.piece < progress.reduced_end) return Input::kHere;
-  return progress.has_no_sum ? Input::kNever : Input::kLater;
+  return progress.no_sum.ok() ? Input::kLater : Input::kNever;
 }
 
 void MemberLane::Take(BlockWork::Taken& taken, bool is_sum) {
@@ -300,75 +294,33 @@ void MemberLane::GiveUp(Progress& progress, const protocol::Exchange& exchange, 
   events_.tell_front(protocol::to_front::GivesUp{progress.failure});
 }
 
-Status MemberLane::OnLaunch(const UnitLaunch& word) {
-  device::Launch launch{word.kind, nullptr, nullptr, word.runs, 0, word.type, word.how};
-  Launched one{word.key, 0, word.kind, word.first_piece + word.pieces};
-  const protocol::DeviceMemory* owner = nullptr;
-  if (Round* round = open_.Find(word.key); round != nullptr) {
-    const protocol::Exchange& exchange = *round->exchange;
-    const bool are_pieces = word.first_piece >= exchange.first_piece &&
-                            uint64_t{word.first_piece} + word.pieces <= exchange.end();
-    size_t bytes = 0;
-    for (uint32_t i = 0; are_pieces && i < word.pieces; ++i) {
-      bytes += exchange.spans->SpansOf(word.first_piece + i).want.size();
-    }
-    if (!are_pieces || bytes != word.bytes() || exchange.memory != Memory::kDevice) {
-      return {StatusCode::kProtocol, "the carrier of this machine says a launch of '" +
-                                         std::string(exchange.name) +
-                                         "' that cannot be true: restart the job"};
-    }
-    const protocol::Spans spans = exchange.spans->SpansOf(word.first_piece);
-    launch.to = spans.want.data();
-    launch.from = word.kind == device::Launch::Kind::kGather ? launch.to : spans.push.data();
-    owner = &exchange.device;
-    one.serial = exchange.serial;
-    ++round->extra.launches;
-    if (word.kind == device::Launch::Kind::kReduce) ++round->extra.partial_units;
-  }
-  launched_.push_back(one);
-  launcher_->Launch(std::move(launch), owner);
-  return Status::Ok();
-}
-
 Result<bool> MemberLane::Step(Time now) {
-  if (looks_at_group_ && LookAtGroup(now)) return true;
+  now_ = now;
+  if (launches_.Look()) return true;
   return work_.Step();
 }
 
-bool MemberLane::LookAtGroup(Time now) {
-  bool did = false;
-  for (std::optional<Status> how; (how = launcher_->TakeEnd()).has_value(); did = true) {
-    OnLaunchEnd(*how, now);
-  }
-  if (std::optional<PlannedSums> plan = launcher_->TakePlan(); plan.has_value()) {
-    events_.planned(*plan);
-  }
-  if (std::optional<Met> met = launcher_->TakeMet(); met.has_value()) {
-    events_.say(*met);
-    did = true;
-  }
-  if (std::optional<Broken> broken = launcher_->TakeBroken(); broken.has_value()) {
-    events_.say(*broken);
-    did = true;
-  }
-  return did;
+GroupLaunches::Lane MemberLane::LaneOfLaunches() {
+  GroupLaunches::Lane lane;
+  lane.find = [this](const RoundKey& key) {
+    Round* round = open_.Find(key);
+    return round == nullptr ? GroupLaunches::Round()
+                            : GroupLaunches::Round{round->exchange, &round->extra.group};
+  };
+  lane.say = [this](const GroupLaunches::Word& word) {
+    std::visit([this](const auto& one) { events_.say(one); }, word);
+  };
+  lane.ended = [this](const RoundKey& key) { OnLaunchEnd(key); };
+  lane.planned = events_.planned;
+  if (transfers_ != nullptr) lane.any_ended = [this] { transfers_->OnLaunchEnd(); };
+  return lane;
 }
 
-void MemberLane::OnLaunchEnd(const Status& how, Time now) {
-  const Launched one = launched_.front();
-  launched_.pop_front();
-  const bool is_reduce = one.kind == device::Launch::Kind::kReduce;
-  if (is_reduce && transfers_ != nullptr) transfers_->OnReduced();
-  Round* round = open_.Find(one.key);
-  if (round == nullptr || round->exchange->serial != one.serial) return;
-  Progress& progress = round->extra;
-  --progress.launches;
-  if (is_reduce && how.ok() && !progress.has_no_sum) progress.reduced_end = one.end_piece;
-  if (is_reduce && !how.ok()) progress.has_no_sum = true;
-  if (!is_reduce && how.ok()) --progress.partial_units;
-  if (!is_reduce && !how.ok()) progress.not_gathered = how;
-  if (progress.end.has_value() && progress.launches == 0 && !ignores_answers_) {
-    Finish(one.key, *round, now);
+void MemberLane::OnLaunchEnd(const RoundKey& key) {
+  Round& round = *open_.Find(key);
+  const Progress& progress = round.extra;
+  if (progress.end.has_value() && progress.group.launches == 0 && !ignores_answers_) {
+    Finish(key, round, now_);
   }
 }
 

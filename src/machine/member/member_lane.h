@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -20,6 +19,7 @@
 #include "src/machine/member/machine_ranks.h"
 #include "src/machine/member/member_words.h"
 #include "src/machine/room/block_work.h"
+#include "src/machine/room/group_launches.h"
 #include "src/machine/room/launcher.h"
 #include "src/machine/room/open_rounds.h"
 #include "src/protocol/worker/exchange/exchange.h"
@@ -43,7 +43,7 @@ class MemberLane {
   void OnEnded(const member::Ended& ended, Time now);
   // Launches what the carrier says, also if the operation has ended here. kProtocol: the launch
   // cannot be true.
-  Status OnLaunch(const UnitLaunch& word);
+  Status OnLaunch(const UnitLaunch& word) { return launches_.OnLaunch(word); }
   // Like BlockWork::Step.
   Result<bool> Step(Time now);
 
@@ -58,28 +58,15 @@ class MemberLane {
   void OnMayLeave();
   // Returns whether this rank has released all blocks that named it, and its launches are over: the
   // others of its group would wait for a rank that has left.
-  bool IsDrained() const { return work_.IsDrained() && launched_.empty(); }
+  bool IsDrained() const { return work_.IsDrained() && launches_.IsDrained(); }
   const MachineRanks& machine_ranks() const { return machine_ranks_; }
 
  private:
   struct Progress {
     bool says_why = false;  // the carrier knows why this rank has no input
     Status failure;         // of the copy of a result, which the other ranks have
-    // Of a round that groups sum:
-    bool on_device = false;            // the rank may launch
-    uint32_t launches = 0;             // that use the memory of the exchange
-    uint32_t partial_units = 0;        // reduced, or being reduced, and not gathered
-    uint32_t reduced_end = 0;          // the pieces before this one are reduced
-    bool has_no_sum = false;           // a reduce has failed here
-    Status not_gathered;               // not kOk: a gather has failed here
+    GroupLaunches::Progress group;
     std::optional<member::Ended> end;  // the carrier's, which waits for the last launch
-  };
-  // A launch of this rank.
-  struct Launched {
-    RoundKey key;
-    uint64_t serial = 0;  // of its exchange; 0: it uses the scratch unit
-    device::Launch::Kind kind = device::Launch::Kind::kReduce;
-    uint32_t end_piece = 0;
   };
   using Round = OpenRounds<Progress>::Round;
   // A process set, as this machine has it.
@@ -111,8 +98,8 @@ class MemberLane {
   void OnFillFailed(const BlockWork::Taken& taken, const Status& why);
   void OnTaken(BlockWork::Taken& taken, const Status& how);
   BlockWork::Input InputOf(const BlockWork::Taken& taken);
-  bool LookAtGroup(Time now);
-  void OnLaunchEnd(const Status& how, Time now);
+  GroupLaunches::Lane LaneOfLaunches();
+  void OnLaunchEnd(const RoundKey& key);
   void GiveUp(Progress& progress, const protocol::Exchange& exchange, const Status& how);
   void Finish(const RoundKey& key, Round& round, Time now);
 
@@ -125,9 +112,8 @@ class MemberLane {
   MachineRanks machine_ranks_;
   BlockWork work_;
   OpenRounds<Progress> open_{work_};
-  Launcher* const launcher_;
-  bool looks_at_group_ = false;    // there was memory of a device
-  std::deque<Launched> launched_;  // in the order of the carrier
+  GroupLaunches launches_;
+  Time now_{};  // of the step
   std::map<uint32_t, Set> sets_;
   std::map<TensorId, size_t> told_homes_;  // the number of homes that the carrier knows
   bool ignores_answers_ = false;

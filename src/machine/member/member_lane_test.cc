@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "src/machine/launcher_for_test.h"
 #include "src/machine/machine_for_test.h"
 #include "src/machine/mover_for_test.h"
 
@@ -22,30 +23,6 @@ using Kind = device::Launch::Kind;
 
 constexpr uint32_t kLaneBytes = 64;
 constexpr RoundKey kLaneRound = {5, 1, 0};
-
-// Launches that end when the test says so.
-class LaunchesForTest final : public Launcher {
- public:
-  bool Takes(const protocol::DeviceMemory&, std::optional<HasDevice>&) override { return true; }
-  void Plan(const std::vector<HasDevice>&) override {}
-  std::optional<PlannedSums> TakePlan() override { return std::nullopt; }
-  void Meet(const SumsSo&) override {}
-  std::optional<Met> TakeMet() override { return std::nullopt; }
-  std::optional<Broken> TakeBroken() override { return std::nullopt; }
-  void Launch(device::Launch launch, const protocol::DeviceMemory*) override {
-    launches.push_back(std::move(launch));
-  }
-  std::optional<Status> TakeEnd() override {
-    if (ends.empty()) return std::nullopt;
-    const Status how = ends.front();
-    ends.pop_front();
-    return how;
-  }
-  void End(const Status&) override {}
-
-  std::vector<device::Launch> launches;
-  std::deque<Status> ends;
-};
 
 // Rank 1 of a machine of two is the home of the only piece. The test plays the carrier.
 class MemberLaneTest : public testing::Test, protected protocol::SpanSource {

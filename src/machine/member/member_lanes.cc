@@ -85,11 +85,7 @@ MemberCarrier::Events MemberLanes::CarrierEvents() {
     Post([this, devices] { Plan(devices); });
   };
   events.tell = [this](const std::string& line, bool is_warning) {
-    if (is_warning) {
-      log_.Warning("sums on GPUs: {}", line);
-    } else {
-      log_.Info("sums on GPUs: {}", line);
-    }
+    TellOfGroups(log_, line, is_warning);
   };
   return events;
 }

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "src/machine/room/group_uses.h"
+
 namespace byteps::machine {
 
 using local::Decision;
@@ -111,7 +113,7 @@ Result<bool> BlockWork::TakeUp() {
   taken.at = *next.value();
   last_use_ = taken.at.number;
   taken.exchange = lane_.find(taken.at);
-  if (taken.exchange != nullptr) {
+  if (taken.exchange != nullptr && !Decides(taken.at.use)) {
     protocol::Spans spans = taken.exchange->spans->SpansOf(taken.at.use.piece);
     if (spans.piece_bytes != taken.at.use.bytes) {
       return Status(StatusCode::kInternal, "the ranks of this machine cut tensor '" +
@@ -132,6 +134,12 @@ void BlockWork::Forget(const protocol::Exchange& exchange) {
     }
     if (is_filling || taken.state == State::kTaking) mover_->CallOff(taken.at.block);
     taken.exchange = nullptr;
+  }
+}
+
+void BlockWork::Withdraw(const std::function<bool(const local::BlockUse&)>& which) {
+  for (const Taken& taken : taken_) {
+    if (which(taken.at.use) && window_.IsOurs(taken.at)) (void)window_.Withdraw(taken.at);
   }
 }
 

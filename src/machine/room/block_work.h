@@ -69,6 +69,9 @@ class BlockWork {
   // except for copies from and to devices that have begun. If the exchange lends its memory to a
   // use that is not decided, or its part has not come, the use ends in an error.
   void Forget(const protocol::Exchange& exchange);
+  // Decides an error in those of these uses that belong to their blocks and are open. Step takes
+  // what is decided.
+  void Withdraw(const std::function<bool(const local::BlockUse&)>& which);
   // Returns whether every use that was taken up has been released.
   bool IsDrained() const { return taken_.empty(); }
 

@@ -279,4 +279,12 @@ void DeviceGroup::End(const Status& why) {
   }
 }
 
+void TellOfGroups(Log& log, const std::string& line, bool is_warning) {
+  if (is_warning) {
+    log.Warning("sums on GPUs: {}", line);
+  } else {
+    log.Info("sums on GPUs: {}", line);
+  }
+}
+
 }  // namespace byteps::machine

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/log.h"
 #include "src/base/time.h"
 #include "src/device/group_line.h"
 #include "src/device/line_threads.h"
@@ -59,5 +60,8 @@ class DeviceGroup final : public Launcher {
   const std::shared_ptr<State> state_;  // shared with threads and lines
   device::LineThreads threads_;
 };
+
+// Writes a line of SumsChoice into the log.
+void TellOfGroups(Log& log, const std::string& line, bool is_warning);
 
 }  // namespace byteps::machine

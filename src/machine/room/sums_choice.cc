@@ -54,6 +54,14 @@ void SumsChoice::OnLimit(const std::string& limit) {
   TakeWindow("the ranks of this machine sum in the window: " + why, true);
 }
 
+Status SumsChoice::OnBroken(uint32_t rank, const Broken& word) {
+  Status why(word.why.code(), "the GPUs of the machine of rank " + std::to_string(rank) +
+                                  " cannot sum among themselves any more: " + word.why.message());
+  if (!End(why)) return Status::Ok();
+  events_.tell(why.message() + "; later sums go through the window, and may have other bits", true);
+  return why;
+}
+
 bool SumsChoice::End(const Status& why) {
   const State before = std::exchange(state_, State::kWindow);
   SayOver(why);

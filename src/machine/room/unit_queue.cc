@@ -7,7 +7,7 @@ namespace byteps::machine {
 using Kind = device::Launch::Kind;
 
 void UnitQueue::Open(const RoundKey& key, const GroupRound& round) {
-  Round open{round, key.first_piece, {}, 0};
+  Round open{round, key.first_piece, {}, 0, 0};
   uint32_t number = key.first_piece;
   for (const GroupRound::Run& run : round.pieces) {
     for (uint32_t i = 0; i < run.count; ++i, ++number) {
@@ -35,31 +35,49 @@ void UnitQueue::Close(const RoundKey& key) {
 
 std::vector<UnitQueue::Said> UnitQueue::Take() {
   std::vector<Said> all;
+  if (has_stopped_) return all;
   for (; !due_.empty(); due_.pop_front()) {
     const auto& [key, piece] = due_.front();
     const Round& round = rounds_.at(key);
-    all.push_back(Say(Kind::kGather, key, round, round.units[UnitOf(round, piece)]));
+    const size_t unit = UnitOf(round, piece);
+    all.push_back(Say(Kind::kGather, key, round, round.units[unit]));
+    launched_.push_back({key, unit, 0, Kind::kGather});
   }
+  const Kind kind = SumsAtOnce() ? Kind::kReduceAll : Kind::kReduce;
   while (!waiting_.empty()) {
     const RoundKey key = waiting_.begin()->key;
     Round& round = rounds_.at(key);
     const Unit& unit = round.units[round.said];
     if (launched_bytes_ > 0 && launched_bytes_ + unit.bytes > limits_.launched_max) break;
-    all.push_back(Say(Kind::kReduce, key, round, unit));
-    reducing_.push_back({key, round.said, unit.bytes});
+    all.push_back(Say(kind, key, round, unit));
+    launched_.push_back({key, round.said, unit.bytes, kind});
     launched_bytes_ += unit.bytes;
     if (++round.said == round.units.size()) waiting_.erase(waiting_.begin());
   }
   return all;
 }
 
-void UnitQueue::OnReduced() {
-  if (reducing_.empty()) return;
-  const Reducing done = reducing_.front();
-  reducing_.pop_front();
+std::vector<std::pair<RankSet, UnitLaunch>> UnitQueue::TakeLaunches() {
+  std::vector<std::pair<RankSet, UnitLaunch>> all;
+  for (Said& said : Take()) {
+    for (size_t group = 0; group < said.size(); ++group) {
+      RankSet ranks = 0;
+      for (const uint32_t rank : groups_[group].ranks) ranks |= Bit(rank);
+      all.emplace_back(ranks, std::move(said[group]));
+    }
+  }
+  return all;
+}
+
+void UnitQueue::OnLaunchEnd() {
+  if (launched_.empty()) return;
+  const Launched done = launched_.front();
+  launched_.pop_front();
   launched_bytes_ -= done.bytes;
   auto found = rounds_.find(done.key);
-  if (found != rounds_.end()) found->second.units[done.unit].is_reduced = true;
+  if (found == rounds_.end()) return;
+  found->second.units[done.unit].is_reduced = true;
+  if (done.kind != Kind::kReduce) ++found->second.whole;
 }
 
 void UnitQueue::OnSpread(const RoundKey& key, uint32_t piece) {
@@ -75,6 +93,11 @@ void UnitQueue::OnSpread(const RoundKey& key, uint32_t piece) {
 bool UnitQueue::IsReduced(const RoundKey& key, uint32_t piece) const {
   const Round& round = rounds_.at(key);
   return round.units[UnitOf(round, piece)].is_reduced;
+}
+
+bool UnitQueue::IsWhole(const RoundKey& key) const {
+  const Round& round = rounds_.at(key);
+  return round.whole == round.units.size();
 }
 
 RankSet UnitQueue::HomesOf(const RoundKey& key, uint32_t piece) const {
@@ -115,6 +138,7 @@ UnitQueue::Said UnitQueue::Say(Kind kind, const RoundKey& key, const Round& roun
   for (const plan::DeviceGroup& group : groups_) {
     UnitLaunch& launch = said.emplace_back(
         UnitLaunch{key, kind, unit.first, unit.pieces, round.facts.type, round.facts.how, {}});
+    if (kind == Kind::kReduceAll) launch.runs.push_back({0, 0, unit.bytes});
     uint32_t home = 0;
     for (const plan::PieceRun& run : plan::DealPieces(unit.pieces, group.weights)) {
       const size_t first = BytesBefore(round, unit, run.first);

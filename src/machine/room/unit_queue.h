@@ -1,11 +1,12 @@
 // Decides at the carrier which launch of the groups comes next. The groups sum a round in *units*:
 // runs of whole pieces. First each unit is reduced: each home has the sum of its pieces then, and
 // brings it to the window. When the answers of all these pieces are at their homes, the unit is
-// gathered. Rules (spec/groups.pml):
+// gathered. If the only group has no homes, one launch sums a unit for all ranks. Rules
+// (spec/groups.pml):
 //
 //   * A round is opened when all its ranks have begun it, all with memory on their devices.
 //   * The most urgent round is reduced first. Gathers overtake reduces, because ranks wait for
-//   them.
+//     them.
 //   * At most so many bytes are said and not reduced at the carrier's rank: an urgent tensor waits
 //     for them.
 //
@@ -40,6 +41,9 @@ struct GroupRound {
   std::vector<Run> pieces;
 };
 
+// Returns how a group reduces what the ranks combine: somebody else divides.
+inline Combine InGroup(Combine how) { return how == Combine::kAverage ? Combine::kSum : how; }
+
 struct UnitLimits {
   size_t unit_bytes = size_t{4} << 20;     // a unit ends with the piece that reaches this
   size_t launched_max = size_t{16} << 20;  // said and not reduced
@@ -61,19 +65,26 @@ class UnitQueue {
 
   // Returns the launches that can be said now, in the order in which all ranks must launch them.
   std::vector<Said> Take();
-  // The carrier's rank has seen the end of the next reduce.
-  void OnReduced();
+  // The same, with the ranks that must hear each of them.
+  std::vector<std::pair<RankSet, UnitLaunch>> TakeLaunches();
+  // Lets no launch be said from now on.
+  void Stop() { has_stopped_ = true; }
+  // The carrier's rank has seen the end of the next launch.
+  void OnLaunchEnd();
   // The answer of this piece is at its homes. Counts once for each piece: one that has moved to
   // another lane is spread again.
   void OnSpread(const RoundKey& key, uint32_t piece);
 
   // Returns whether the piece has been reduced, as far as the carrier's rank knows. REQUIRES for
-  // both: Has.
+  // all three: Has.
   bool IsReduced(const RoundKey& key, uint32_t piece) const;
+  // Returns whether the carrier's rank has the whole sum of the round.
+  bool IsWhole(const RoundKey& key) const;
   // Returns the home of the piece in each group.
   RankSet HomesOf(const RoundKey& key, uint32_t piece) const;
 
-  const std::vector<plan::DeviceGroup>& groups() const { return groups_; }
+  // Returns whether one launch sums a unit for all ranks, and no piece has a home.
+  bool SumsAtOnce() const { return groups_.size() == 1 && groups_[0].weights.empty(); }
 
  private:
   struct Unit {
@@ -88,12 +99,14 @@ class UnitQueue {
     GroupRound facts;
     uint32_t first_piece = 0;
     std::vector<Unit> units;
-    size_t said = 0;  // units whose reduce was said
+    size_t said = 0;   // units whose reduce was said
+    size_t whole = 0;  // units of which the carrier's rank has the whole sum
   };
-  struct Reducing {
+  struct Launched {
     RoundKey key;
     size_t unit = 0;
     size_t bytes = 0;
+    device::Launch::Kind kind = device::Launch::Kind::kReduce;
   };
 
   static Urgency UrgencyOf(const RoundKey& key, const Round& round) {
@@ -110,8 +123,9 @@ class UnitQueue {
   std::map<RoundKey, Round> rounds_;
   std::set<Urgency> waiting_;                      // rounds with units to reduce
   std::deque<std::pair<RoundKey, uint32_t>> due_;  // gathers, by the first piece of the unit
-  std::deque<Reducing> reducing_;
-  size_t launched_bytes_ = 0;
+  std::deque<Launched> launched_;
+  size_t launched_bytes_ = 0;  // not reduced
+  bool has_stopped_ = false;
 };
 
 }  // namespace byteps::machine

@@ -46,7 +46,7 @@ TEST_F(UnitQueueTest, ATailIsNotSpecial) {
   std::vector<Said> all;
   for (int i = 0; i < 4; ++i) {
     for (const Said& said : queue.Take()) all.push_back(said);
-    queue.OnReduced();
+    queue.OnLaunchEnd();
   }
   ASSERT_EQ(all.size(), 4u);
   EXPECT_EQ(all[3][0].runs, (std::vector<device::GroupRun>{{0, 0, 64}, {1, 64, 16}}));
@@ -60,7 +60,7 @@ TEST_F(UnitQueueTest, OnlySoMuchIsUnderWayAndTheUrgentRoundIsNext) {
   queue.Open(kOtherRound, Eight(1));
   EXPECT_TRUE(queue.Take().empty());
   EXPECT_FALSE(queue.IsReduced(kUnitRound, 1));
-  queue.OnReduced();
+  queue.OnLaunchEnd();
   EXPECT_TRUE(queue.IsReduced(kUnitRound, 1));
   EXPECT_FALSE(queue.IsReduced(kUnitRound, 2));
   const std::vector<Said> next = queue.Take();
@@ -104,10 +104,46 @@ TEST_F(UnitQueueTest, AClosedRoundHasNoMoreLaunches) {
   EXPECT_FALSE(queue.Has(kUnitRound));
   queue.Open(kOtherRound, Eight());
   EXPECT_TRUE(queue.Take().empty());
-  queue.OnReduced();
-  queue.OnReduced();
+  queue.OnLaunchEnd();
+  queue.OnLaunchEnd();
   EXPECT_EQ(queue.Take().size(), 2u);
   EXPECT_FALSE(queue.IsReduced(kOtherRound, 0));
+}
+
+TEST_F(UnitQueueTest, AGroupWithoutHomesSumsAUnitForAllRanks) {
+  UnitQueue at_once{{{{0, 1}, {}}}, {.unit_bytes = 128, .launched_max = 256}};
+  EXPECT_TRUE(at_once.SumsAtOnce());
+  EXPECT_FALSE(queue.SumsAtOnce());
+  at_once.Open(kUnitRound, Eight());
+  const auto said = at_once.TakeLaunches();
+  ASSERT_EQ(said.size(), 2u);
+  EXPECT_EQ(said[1].first, 0b11u);
+  EXPECT_EQ(said[1].second.kind, Kind::kReduceAll);
+  EXPECT_EQ(said[1].second.first_piece, 2u);
+  EXPECT_EQ(said[1].second.runs, (std::vector<device::GroupRun>{{0, 0, 128}}));
+  for (int i = 0; i < 3; ++i) at_once.OnLaunchEnd();
+  EXPECT_EQ(at_once.Take().size(), 2u);
+  at_once.OnLaunchEnd();
+  EXPECT_FALSE(at_once.IsWhole(kUnitRound)) << "there are four units";
+  at_once.OnLaunchEnd();
+  EXPECT_TRUE(at_once.IsWhole(kUnitRound));
+}
+
+TEST_F(UnitQueueTest, ARoundOfHomesIsWholeWhenAllUnitsAreGathered) {
+  queue.Open(kOtherRound, {0, 0, DataType::kFloat32, Combine::kSum, {{2, 64}}});
+  EXPECT_EQ(queue.Take().size(), 1u);
+  queue.OnLaunchEnd();
+  for (uint32_t piece : {0U, 1U}) queue.OnSpread(kOtherRound, piece);
+  EXPECT_EQ(queue.Take().size(), 1u);
+  EXPECT_FALSE(queue.IsWhole(kOtherRound));
+  queue.OnLaunchEnd();
+  EXPECT_TRUE(queue.IsWhole(kOtherRound));
+}
+
+TEST_F(UnitQueueTest, NoLaunchFollowsTheEnd) {
+  queue.Open(kUnitRound, Eight());
+  queue.Stop();
+  EXPECT_TRUE(queue.TakeLaunches().empty());
 }
 
 TEST_F(UnitQueueTest, AUnitThatIsLargerThanTheLimitGoesAlone) {

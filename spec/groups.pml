@@ -1,6 +1,6 @@
 /* GPUs of a machine that sum among themselves, with NCCL, before anything goes to the host: the
- * ranks of one group, and their carrier. src/machine/ has the code for jobs with servers; of jobs
- * without servers the model is the contract. README.md says what is modelled.
+ * ranks of one group, and their carrier. src/machine/ has the code. README.md says what is
+ * modelled.
  *
  * Two tensors of one unit each, of which every rank is the home of a piece. The carrier writes
  * words, and each rank reads them in order, at any later moment. A launch is an item of a rank's

@@ -21,8 +21,8 @@ inline constexpr OptionRow kDeviceRows[] = {
      .variable = "BYTEPS_NCCL_LIBRARY",
      .field = &Options::nccl_library,
      .readers = kByWorker,
-     .help = "File of NCCL, by which the GPUs of a machine sum among themselves in jobs with "
-             "servers; empty: the loaded one, or the libnccl.so.2 that the system finds."},
+     .help = "File of NCCL, by which the GPUs of a machine sum among themselves; empty: the loaded "
+             "one, or the libnccl.so.2 that the system finds."},
     {.name = "nvml_library",
      .variable = "BYTEPS_NVML_LIBRARY",
      .field = &Options::nvml_library,
@@ -36,9 +36,9 @@ inline constexpr OptionRow kDeviceRows[] = {
      .choices = "auto, window, nccl, host",
      .help =
          "How the ranks of a machine sum tensors in the memory of GPUs. window: each GPU copies "
-         "to the host, and the ranks sum there. nccl: in jobs with servers, GPUs that reach "
-         "each other sum among themselves first. auto: nccl where copies, and not the network, "
-         "would be the bound, else window; no GPU has run it yet. host: the library reaches no "
+         "to the host, and the ranks sum there. nccl: GPUs that reach each other sum "
+         "among themselves first. auto: nccl where copies, and not the network, would be the "
+         "bound, else window; no GPU has run it yet. host: the library reaches no "
          "GPU, so a framework copies through host memory."},
     {.name = "pcie_switch_size",
      .variable = "BYTEPS_PCIE_SWITCH_SIZE",

@@ -193,7 +193,14 @@ TEST(LayoutOptionsTest, WhatVariablesSayOfSumsOnGpus) {
   EXPECT_THAT(RefusalOf({{"BYTEPS_REDUCE_ROOTS", "0,1024"}}), HasSubstr("local ranks below 1024"));
   EXPECT_THAT(RefusalOf({{"BYTEPS_DEVICE_SUMS", "nccl"}, {"BYTEPS_LOCAL_REDUCE", "0"}}),
               AllOf(HasSubstr("device_sums=nccl (BYTEPS_DEVICE_SUMS)"),
-                    HasSubstr("only in jobs with servers")));
+                    HasSubstr("workers of a machine sum together")));
+  EXPECT_TRUE(Unequal({{"BYTEPS_DEVICE_SUMS", "nccl"},
+                       {"DMLC_NUM_WORKER", "1"},
+                       {"DMLC_NUM_SERVER", "0"},
+                       {"BYTEPS_LOCAL_SIZES", "3"},
+                       {"DMLC_WORKER_ID", "0"},
+                       {"BYTEPS_LOCAL_RANK", "2"}})
+                  .ok());
   EXPECT_THAT(RefusalOf({{"BYTEPS_DEVICE_SUMS", "nccl"}, {"BYTEPS_SAME_BITS", "1"}}),
               HasSubstr("order of its own"));
   EXPECT_EQ(Unequal({{"BYTEPS_DEVICE_SUMS", "Host"}})->device_sums, "host");

@@ -110,13 +110,13 @@ Status CheckWorker(const Options& options) {
         "device_sums=nccl (BYTEPS_DEVICE_SUMS) with same_bits (BYTEPS_SAME_BITS): NCCL adds in an "
         "order of its own, so bits depend on more than ranks and inputs; leave one of them out");
   }
-  if (options.device_sums == "nccl" && options.role == Role::kWorker && !IsOneOfMachine(options)) {
+  if (options.device_sums == "nccl" && options.role == Role::kWorker && !IsOneOfMachine(options) &&
+      !SumsLocally(options)) {
     return Contradiction(
-        "device_sums=nccl (BYTEPS_DEVICE_SUMS): GPUs sum among themselves only in jobs with "
-        "servers "
-        "whose workers of one machine are one member (BYTEPS_LOCAL_REDUCE); leave it out, or set "
-        "it "
-        "to auto or window (bps docs gpu)");
+        "device_sums=nccl (BYTEPS_DEVICE_SUMS): GPUs sum among themselves only where the workers "
+        "of a machine sum together: in jobs of one machine without servers, and with servers if "
+        "they are one member (BYTEPS_LOCAL_REDUCE); leave it out, or set it to auto or window "
+        "(bps docs gpu)");
   }
   return CheckTrace(options);
 }

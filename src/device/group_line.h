@@ -68,9 +68,9 @@ class GroupLine {
   // Reduce, ReduceAll and Gather do not block. `done` is called once: when the results are in the
   // device's memory, or when nothing touches this memory any more, with the reason. Then it has
   // any bytes. Launches end in their order. After Abort, and after an error, all that was not begun
-  // ends at once, and so does all that comes. REQUIRES: CanReduce, or of ReduceAll
-  // CanReduceAll; the inputs are ready, and the memory stays; all ranks begin the same, in the same order; runs do not overlap, and consist of
-  // whole elements; `met` has heard Ok.
+  // ends at once, and so does all that comes. REQUIRES: CanReduce, or for ReduceAll CanReduceAll;
+  // the inputs are ready, and the memory stays; all ranks begin the same, in the same order; runs
+  // do not overlap, and consist of whole elements; `met` has heard Ok.
 
   // Gives each home the sum of its runs, at their places in `to`. The rest of `to` has any bytes
   // then. `from` and `to` are one memory, or apart.

@@ -26,9 +26,14 @@ class GroupForTest {
   // Somewhere in memory that a reduce does not give a rank.
   static constexpr float kAnyBytes = 7e7F;
 
-  // `breaks`: asked now and then, whether the group fails by itself.
-  GroupForTest(std::vector<local::Window*> windows, std::function<bool()> breaks)
-      : windows_(std::move(windows)), breaks_(std::move(breaks)), members_(windows_.size()) {}
+  // `breaks`: asked now and then, whether the group fails by itself. `is_late`: asked whether the
+  // last rank sees an end later than others.
+  GroupForTest(std::vector<local::Window*> windows, std::function<bool()> breaks,
+               std::function<bool()> is_late)
+      : windows_(std::move(windows)),
+        breaks_(std::move(breaks)),
+        is_late_(std::move(is_late)),
+        members_(windows_.size()) {}
 
   void Launch(size_t place, device::Launch launch) {
     Member& member = members_[place];
@@ -67,7 +72,9 @@ class GroupForTest {
       Member& member = members_[place];
       const bool has_run = member.taken + Ended(member) < run_;
       if (has_run && !(member.is_over && !member.leaves)) {
-        choices.emplace_back([this, place] { EndNext(place); });
+        choices.emplace_back([this, place] {
+          if (place + 1 < members_.size() || !is_late_()) EndNext(place);
+        });
       }
     }
   }
@@ -176,6 +183,7 @@ class GroupForTest {
 
   const std::vector<local::Window*> windows_;
   const std::function<bool()> breaks_;
+  const std::function<bool()> is_late_;
   std::vector<Member> members_;
   bool is_broken_ = false;
   uint64_t run_ = 0;  // launches
@@ -233,8 +241,8 @@ struct GroupsForTest {
       }
       plan.ids.emplace_back();
       groups.push_back(std::make_unique<GroupForTest>(
-          std::move(of_group),
-          [below, may = seed % 3 == 0] { return may && below(60) == 0; }));
+          std::move(of_group), [below, may = seed % 3 == 0] { return may && below(60) == 0; },
+          [below, may = seed % 4 < 2] { return may && below(12) != 0; }));
     }
     if (seed / 16 % 4 == 0) met = {StatusCode::kUnavailable, "another version"};
   }

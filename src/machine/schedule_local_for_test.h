@@ -4,11 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include "src/machine/launcher_for_test.h"
 #include "src/machine/room/word_channel.h"
 #include "src/machine/schedule_for_test.h"
 #include "src/machine/schedule_front_for_test.h"
@@ -26,8 +29,19 @@ class LocalMachine {
     const SmallMemory small = ranks_.room.Small(static_cast<uint32_t>(seed / 3 % 4));
     carrier_ = std::make_unique<LocalCarrier>(
         *ranks_.windows[0],
-        LocalCarrierOptions{.ranks = count, .piece_bytes_max = kScheduledBytes, .small = small},
+        LocalCarrierOptions{.ranks = count,
+                            .piece_bytes_max = kScheduledBytes,
+                            .small = small,
+                            .plan =
+                                [this](const std::vector<HasDevice>& devices) {
+                                  parts_[0].launcher->Plan(devices);
+                                },
+                            .tell = [](const std::string&, bool) {},
+                            .units = {2 * kScheduledBytes, 4 * kScheduledBytes}},
         [this](uint32_t to, const LocalWords::ToRank& word) { parts_[0].mail->SayTo(to, word); });
+    if (seed % 5 == 0) ranks_.LoseResults();
+    groups_.Roll(
+        seed, ranks_.windows, [this](uint64_t end) { return ranks_.Below(end); }, seed % 8 != 1);
     for (uint32_t rank = 0; rank < count; ++rank) AddRank(rank, seed, small);
     for (uint32_t rank = 0; rank < count; ++rank) {
       parts_[rank].front->front.OnView(View(count), rank, rank);
@@ -53,13 +67,26 @@ class LocalMachine {
       Part& part = parts_[rank];
       bool did = false;
       Hear(part, did);
-      while (part.lane->Step(Time()).value()) {
-      }
+      const auto step_on = [&part] {
+        while (part.lane->Step(Time()).value()) {
+        }
+      };
+      step_on();
+      part.lane->BreakOffGroups();
+      step_on();
+      part.launcher->End(why);
       End(rank, why);
+    };
+    machine.add_choices = [this](std::vector<std::function<void()>>& choices) {
+      for (const auto& group : groups_.groups) {
+        group->AddChoices(choices);
+        if (group->is_broken()) ranks_.NoteBroken();
+      }
     };
     ranks_.Run(machine);
     ranks_.Check(true);
     Played played = ranks_.played();
+    groups_.Check(ranks_.has_broken() || ranks_.has_lost_one(), played);
     for (const Part& part : parts_) played.let_go += part.front->let_go();
     return played;
   }
@@ -68,6 +95,7 @@ class LocalMachine {
   // The parts of one rank.
   struct Part {
     std::unique_ptr<WordChannel<LocalWords>> mail;
+    std::unique_ptr<LauncherForTest> launcher;
     std::unique_ptr<LocalLane> lane;
     std::unique_ptr<ScheduledFront> front;
     std::deque<protocol::FrontMail> to_front;
@@ -92,6 +120,8 @@ class LocalMachine {
   }
   void AddRank(uint32_t rank, uint64_t seed, const SmallMemory& small) {
     Part& part = parts_[rank];
+    part.launcher = std::make_unique<LauncherForTest>(groups_, *ranks_.windows[rank]);
+    if (rank + 1 == parts_.size()) part.launcher->SetLast();
     part.mail = std::make_unique<WordChannel<LocalWords>>(
         ranks_.room, *ranks_.windows[rank], static_cast<uint32_t>(parts_.size()),
         WordChannel<LocalWords>::Events{
@@ -105,11 +135,17 @@ class LocalMachine {
         LocalLane::Events{
             [&part](const LocalWords::ToCarrier& word) { part.mail->Say(word); },
             [&part](protocol::FrontMail mail) { part.to_front.push_back(std::move(mail)); },
-            [&part](const RoundKey& key, bool is_over) { part.mail->Ended(key, is_over); }},
-        ranks_.movers[rank].get());
+            [&part](const RoundKey& key, bool is_over) { part.mail->Ended(key, is_over); },
+            [this](const PlannedSums& plan) { carrier_->OnPlan(plan); },
+            rank == kCarrierRank ? [this] { carrier_->OnLaunchEnd(); } : std::function<void()>()},
+        ranks_.movers[rank].get(), part.launcher.get());
     part.front = std::make_unique<ScheduledFront>(
         seed,
-        ScheduledFront::Events{[&part](const wire::Message& message) { part.mail->Say(message); },
+        ScheduledFront::Events{[this, &part](const wire::Message& message) {
+                                 if (std::holds_alternative<wire::Suspect>(message))
+                                   return ranks_.LoseJob();
+                                 part.mail->Say(message);
+                               },
                                [&part](const protocol::LaneMail& mail) { part.lane->OnMail(mail); },
                                [this](protocol::OperationId id, protocol::Outcome outcome) {
                                  ranks_.OnComplete(id, std::move(outcome));
@@ -152,6 +188,12 @@ class LocalMachine {
       part.lane->OnFailed(*failed, Time());
     } else if (std::holds_alternative<MayLeave>(word)) {
       part.may_leave = true;
+    } else if (const auto* so = std::get_if<SumsSo>(&word)) {
+      part.launcher->Meet(*so);
+    } else if (const auto* launch = std::get_if<UnitLaunch>(&word)) {
+      EXPECT_TRUE(part.lane->OnLaunch(*launch).ok());
+    } else if (const auto* over = std::get_if<GroupOver>(&word)) {
+      part.launcher->End(over->why);
     } else if (std::holds_alternative<CarrierLeaves>(word)) {
       part.may_leave = true;
       if (!part.leaves) End(rank, protocol::ErrorOfLeftRank(kCarrierRank));
@@ -187,6 +229,7 @@ class LocalMachine {
   }
 
   const local::WindowShape shape_;
+  GroupsForTest groups_;
   Schedule ranks_;
   std::vector<Part> parts_;  // by rank
   std::unique_ptr<LocalCarrier> carrier_;

@@ -62,8 +62,7 @@ class MemberMachine {
                   [](const std::string&, bool) {}}) {
     ranks_.SetAdded(ScheduledShards::kAdded);
     if (seed % 5 == 0) ranks_.LoseResults();
-    groups_.Roll(
-        seed, ranks_.windows, [this](uint64_t end) { return ranks_.Below(end); }, false);
+    groups_.Roll(seed, ranks_.windows, [this](uint64_t end) { return ranks_.Below(end); }, false);
     for (uint32_t rank = 0; rank < count; ++rank) AddRank(rank, seed);
     for (uint32_t rank = 0; rank < count; ++rank) {
       parts_[rank].front->front.OnView(view_, 0, rank);

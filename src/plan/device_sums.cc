@@ -176,8 +176,10 @@ Chosen ChooseIslands(const DeviceMachine& machine, const std::vector<uint32_t>& 
   for (const PeerAccess over : {PeerAccess::kNvlink, PeerAccess::kPci}) {
     std::optional<Groups> groups = IslandsOver(machine, over);
     if (!groups.has_value()) continue;
-    const bool dealt =
-        std::ranges::all_of(*groups, [&](DeviceGroup& group) { return DealEvenly(roots, group); });
+    const bool at_once = !machine.has_servers && groups->size() == 1;
+    const bool dealt = at_once || std::ranges::all_of(*groups, [&](DeviceGroup& group) {
+                         return DealEvenly(roots, group);
+                       });
     if (!dealt) {
       if (best.groups.empty()) best.why_none = kNoRoot;
       continue;
@@ -253,7 +255,8 @@ DeviceSums PlanFor(DeviceMachine machine, const DeviceSumsWishes& wishes) {
   if (!is_asked && sums.loads.seconds >= sums.window.seconds) {
     return because("groups of GPUs would not be faster");
   }
-  sums.reason = is_asked ? "as BYTEPS_DEVICE_SUMS says" : "copies, not the network, are the bound";
+  sums.reason = machine.has_servers ? "copies, not the network, are the bound" : "it is faster";
+  if (is_asked) sums.reason = "as BYTEPS_DEVICE_SUMS says";
   if (supposed) sums.reason += "; rates of links are unknown, and count as equal";
   return sums;
 }
@@ -289,16 +292,21 @@ DeviceLoads LoadsOf(const DeviceMachine& machine, std::span<const DeviceGroup> g
     Take(loads.network / machine.network_bytes_s, DeviceBound::kNetwork, loads);
   }
   for (const DeviceGroup& group : groups) {
-    if (group.weights.empty()) {
+    const bool at_once = group.weights.empty();
+    if (at_once && group.over != PeerAccess::kPci) {
       loads.bound = DeviceBound::kNvlink;
       continue;
     }
-    // A ring carries a piece past every GPU but one, to its home and back.
-    const double passing = group.over == PeerAccess::kPci ? 2 - std::ranges::min(group.weights) : 0;
+    // A ring carries a piece past every GPU but one, to its home and back. Without homes each GPU
+    // has an equal share of the way, and no copy to the host.
+    const double least =
+        at_once ? 2.0 / static_cast<double>(group.ranks.size()) : std::ranges::min(group.weights);
+    const double passing = group.over == PeerAccess::kPci ? 2 - least : 0;
     for (size_t i = 0; i < group.ranks.size(); ++i) {
       const DeviceRank& rank = machine.ranks[group.ranks[i]];
-      loads.links[rank.link] += group.weights[i];
-      loads.devices[group.ranks[i]] = std::max(passing, group.weights[i]);
+      const double copied = at_once ? 0 : group.weights[i];
+      loads.links[rank.link] += copied;
+      loads.devices[group.ranks[i]] = std::max(passing, copied);
       if (passing > 0) Take(passing / rank.peer_bytes_s, DeviceBound::kPeers, loads);
     }
   }
@@ -355,7 +363,7 @@ DeviceSums PlanDeviceSums(const DeviceMachine& machine, const DeviceSumsWishes& 
   return PlanFor(WithSwitchesOf(wishes.switch_size, machine), wishes);
 }
 
-std::string DescribeDeviceSums(const DeviceSums& sums, bool uses_groups) {
+std::string DescribeDeviceSums(const DeviceSums& sums) {
   const std::string forecast = ". Forecast for each byte of a tensor, not measured: ";
   const std::string window = "the ranks of a machine sum in the window";
   std::string groups;
@@ -366,13 +374,8 @@ std::string DescribeDeviceSums(const DeviceSums& sums, bool uses_groups) {
     case DeviceWay::kIslands: groups = "NCCL in groups of GPUs"; break;
     case DeviceWay::kNvlink: groups = "NCCL over NVLink among all GPUs"; break;
   }
-  if (uses_groups) {
-    return "sums go through " + groups + " (" + sums.reason + ")" + forecast +
-           LoadText(sums.loads) + "; in the window " + LoadText(sums.window);
-  }
-  return window + ", although " + groups + " would be the way (" + sums.reason +
-         "), because no job without servers uses NCCL" + forecast + LoadText(sums.window) +
-         "; with NCCL " + LoadText(sums.loads);
+  return "sums go through " + groups + " (" + sums.reason + ")" + forecast + LoadText(sums.loads) +
+         "; in the window " + LoadText(sums.window);
 }
 
 }  // namespace byteps::plan

@@ -8,11 +8,11 @@
 //     dealt so that the busiest link to the CPU carries the least.
 //   * Else islands are groups: GPUs behind one link to the CPU that reach each other, or that reach
 //     each other by NVLink. Islands have equally many GPUs, of ranks that follow one another.
+//   * Without servers a group of all ranks has no homes: each GPU gets the whole sum.
 //   * Whatever is not known counts against groups.
 //
 // A carrier makes the plan before the first round in the memory of GPUs; people get it as a
-// forecast. Jobs without servers have no groups yet, and take the window on every machine. All
-// times are forecasts from rates, and none was measured. Pure.
+// forecast. All times are forecasts from rates, and none was measured. Pure.
 #pragma once
 
 #include <cstdint>
@@ -122,8 +122,7 @@ struct PieceRun {
 // it. A home without weight gets none.
 std::vector<PieceRun> DealPieces(uint32_t pieces, std::span<const double> weights);
 
-// Returns a text for people: the way that the job takes, which other one would be faster, the
-// reason, and the forecast. `uses_groups`: false: a job of this kind takes the window in any case.
-std::string DescribeDeviceSums(const DeviceSums& sums, bool uses_groups);
+// Returns a text for people: the way that the job takes, the reason, and the forecast.
+std::string DescribeDeviceSums(const DeviceSums& sums);
 
 }  // namespace byteps::plan

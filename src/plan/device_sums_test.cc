@@ -165,6 +165,21 @@ TEST(DeviceSums, WithoutServersSwitchesHelpToo) {
   EXPECT_EQ(sums.loads.memory, 7);
 }
 
+// A ring over the bridge takes less than copies to the host, and nothing of its memory.
+TEST(DeviceSums, WithoutServersAllBehindOneLinkAreOneGroupWithoutHomes) {
+  DeviceMachine machine = FlattenedVm(0);
+  machine.has_servers = false;
+  const DeviceSums sums = PlanOf(machine);
+  CheckSums(machine, sums);
+  EXPECT_EQ(sums.way, DeviceWay::kIslands);
+  ASSERT_EQ(sums.groups.size(), 1u);
+  EXPECT_TRUE(sums.groups[0].weights.empty());
+  EXPECT_THAT(sums.loads.devices, Each(DoubleNear(2.0 * 3 / 4, kExact)));
+  EXPECT_THAT(sums.loads.links, Each(0.0));
+  EXPECT_EQ(sums.loads.memory, 0);
+  EXPECT_EQ(sums.loads.bound, DeviceBound::kPeers);
+}
+
 // Expects the window, for this reason.
 void ExpectWindow(const DeviceMachine& machine, const std::string& reason,
                   const DeviceSumsWishes& wishes = {}) {
@@ -377,21 +392,23 @@ RC_GTEST_PROP(DeviceSumsProperty, NoPlanIsWorseThanTheWindow, ()) {
 }
 
 TEST(DescribeDeviceSums, SaysTheWayOfTheJobAndTheForecast) {
-  EXPECT_EQ(DescribeDeviceSums(PlanOf(FourSwitches(25)), true),
+  EXPECT_EQ(DescribeDeviceSums(PlanOf(FourSwitches(25))),
             "the ranks of a machine sum in the window: the network is the bound. Forecast for each "
             "byte of a tensor, not measured: 3.00 bytes each way over the busiest link to the CPU, "
             "31.00 of the host's memory, 1.00 times the network's time");
   EXPECT_EQ(
-      DescribeDeviceSums(PlanOf(FourSwitches(100)), true),
+      DescribeDeviceSums(PlanOf(FourSwitches(100))),
       "sums go through NCCL in groups of GPUs (copies, not the network, are the bound). "
       "Forecast for each byte of a tensor, not measured: 2.00 bytes each way over the busiest "
       "link to the CPU, 19.00 of the host's memory, 2.08 times the network's time; in the "
       "window 3.00 bytes each way over the busiest link to the CPU, 31.00 of the host's "
       "memory, 3.13 times the network's time");
-  EXPECT_THAT(DescribeDeviceSums(PlanOf(V100Mesh(100)), false),
-              AllOf(HasSubstr("sum in the window, although NCCL over NVLink"),
-                    HasSubstr("no job without servers uses NCCL")));
-  EXPECT_THAT(DescribeDeviceSums(PlanOf(MachineOf(1, 1, kGen3, 100)), true),
+  DeviceMachine alone = V100Mesh(0);
+  alone.has_servers = false;
+  EXPECT_THAT(DescribeDeviceSums(PlanOf(alone)),
+              AllOf(HasSubstr("sums go through NCCL over NVLink among all GPUs (it is faster)"),
+                    HasSubstr(": 0.00 bytes each way")));
+  EXPECT_THAT(DescribeDeviceSums(PlanOf(MachineOf(1, 1, kGen3, 100))),
               HasSubstr("each rank copies for itself: this is the only rank"));
 }
 

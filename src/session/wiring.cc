@@ -249,6 +249,8 @@ Result<runtime::StartedEngine> MakeLocalEngine(const config::Options& options,
   local.node = NodeName();
   local.same_bits = config::SameBits(options);
   local.sum_group = static_cast<uint32_t>(options.sum_group);
+  local.groups = GroupToolsOf(options, [options] { return LookAtDevicesOf(options); });
+  if (WantsGroups(options)) local.groups_wish = options.device_sums;
   return machine::StartLocalEngine(local, log);
 }
 
@@ -404,8 +406,7 @@ Result<std::string> DescribeDeviceSums(const config::Options& options) {
   if (!sight.ok()) return sight.status();
   const plan::DeviceMachine machine =
       DeviceMachineOf(options, sight->host, sight->cards, sight->gpus);
-  return plan::DescribeDeviceSums(ForeseeDeviceSums(options, machine),
-                                  config::IsDistributed(options));
+  return plan::DescribeDeviceSums(ForeseeDeviceSums(options, machine));
 }
 
 StagedOperations::FindDevices DeviceFinderOf(const config::Options& options, Log* log) {

@@ -98,7 +98,7 @@ TEST(SameBits, OnOneMachineWithoutServersNothingElseCounts) {
 
 // Starts two ranks of a machine without servers. Only the second rank has these options. Returns
 // what both ranks say.
-std::string RefusalsOf(uint32_t sum_group, bool same_bits) {
+std::string RefusalsOf(const machine::LocalEngineOptions& other) {
   Log log("test", "error", true, WaitingStyle::kNothing);
   const auto start = [&log](machine::LocalEngineOptions options, uint32_t rank) {
     options.job = "same-bits-test " + std::to_string(getpid());
@@ -107,9 +107,6 @@ std::string RefusalsOf(uint32_t sum_group, bool same_bits) {
     options.start_limit = seconds(3);
     return machine::StartLocalEngine(options, log).status();
   };
-  machine::LocalEngineOptions other;
-  other.sum_group = sum_group;
-  other.same_bits = same_bits;
   Status second;
   std::thread thread([&] { second = start(other, 1); });
   const Status first = start({}, 0);
@@ -121,10 +118,18 @@ std::string RefusalsOf(uint32_t sum_group, bool same_bits) {
 
 // An option of one rank alone would give each rank other sums.
 TEST(SameBits, RanksOfAMachineWithOtherOptionsDoNotBegin) {
-  const std::string groups = RefusalsOf(3, false);
+  machine::LocalEngineOptions other;
+  other.sum_group = 3;
+  const std::string groups = RefusalsOf(other);
   EXPECT_NE(groups.find("BYTEPS_SUM_GROUP=3"), std::string::npos) << groups;
-  const std::string bits = RefusalsOf(1, true);
+  other = {};
+  other.same_bits = true;
+  const std::string bits = RefusalsOf(other);
   EXPECT_NE(bits.find("BYTEPS_SAME_BITS=1"), std::string::npos) << bits;
+  other = {};
+  other.groups_wish = "nccl";
+  const std::string devices = RefusalsOf(other);
+  EXPECT_NE(devices.find("BYTEPS_DEVICE_SUMS=nccl"), std::string::npos) << devices;
 }
 
 }  // namespace

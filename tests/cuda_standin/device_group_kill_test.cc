@@ -29,6 +29,7 @@ using byteps::testing::CApiJob;
 constexpr int64_t kFloats = 300000;
 constexpr const char* kSettings = "STAND_IN_CHILD_SETTINGS";
 constexpr const char* kPipe = "STAND_IN_CHILD_PIPE";
+constexpr const char* kHeld = "STAND_IN_CHILD_HELD";  // the call in the middle of which it stops
 
 std::string NvmlPath() {
   Dl_info info{};
@@ -72,18 +73,20 @@ TEST(KilledRankOfAGroup, DISABLED_Child) {
   byteps_session* const session = Opened(all);
   const UserContext context;
   const UserMemory memory(kFloats * sizeof(float));
-  nccl_stand_in_hold("ncclReduce");
+  const char* const held = std::getenv(kHeld);
+  nccl_stand_in_hold(held);
   StartSum(session, memory);
-  while (nccl_stand_in_is_held("ncclReduce") == 0) std::this_thread::yield();
+  while (nccl_stand_in_is_held(held) == 0) std::this_thread::yield();
   EXPECT_EQ(write(std::atoi(std::getenv(kPipe)), "x", 1), 1);
   for (;;) pause();
 }
 
-pid_t StartChild(const std::vector<std::string>& settings, int pipe) {
+pid_t StartChild(const std::vector<std::string>& settings, int pipe, const char* held) {
   std::string all;
   for (const std::string& one : settings) all += one + "\n";
   setenv(kSettings, all.c_str(), 1);
   setenv(kPipe, std::to_string(pipe).c_str(), 1);
+  setenv(kHeld, held, 1);
   const pid_t child = fork();
   if (child == 0) {
     execl("/proc/self/exe", "test_device_jobs", "--gtest_also_run_disabled_tests",
@@ -92,18 +95,20 @@ pid_t StartChild(const std::vector<std::string>& settings, int pipe) {
   }
   unsetenv(kSettings);
   unsetenv(kPipe);
+  unsetenv(kHeld);
   return child;
 }
 
 // Lets this process be rank 0, and rank 1 another one that is killed in the middle of a launch.
-class KilledInALaunch : public ::testing::Test {
+// With servers, or without.
+class KilledInALaunch : public ::testing::TestWithParam<bool> {
  protected:
   // `silence`: settings of how long the job waits for a process that is silent.
   explicit KilledInALaunch(const std::vector<std::string>& silence = {})
-      : job_({1, 2, true}, Settings(silence)) {
+      : job_({1, 2, GetParam()}, Settings(silence)) {
     stand_in_nvml_reset();
     stand_in_nvml_machine(2, 0, 0);
-    StartServices();
+    if (GetParam()) StartServices();
   }
   ~KilledInALaunch() override {
     for (std::thread& one : services_) one.join();
@@ -133,7 +138,8 @@ class KilledInALaunch : public ::testing::Test {
   void Run(bool is_frozen_first) {
     int ends[2] = {-1, -1};
     ASSERT_EQ(pipe(ends), 0);
-    const pid_t child = StartChild(job_.WorkerSettings(1), ends[1]);
+    const pid_t child =
+        StartChild(job_.WorkerSettings(1), ends[1], GetParam() ? "ncclReduce" : "ncclAllReduce");
     close(ends[1]);
     byteps_session* const session = Opened(job_.WorkerSettings(0));
     {
@@ -172,11 +178,17 @@ class FrozenInALaunch : public KilledInALaunch {
   FrozenInALaunch() : KilledInALaunch({"heartbeat_timeout_ms=1500", "eviction_timeout_ms=1500"}) {}
 };
 
-TEST_F(KilledInALaunch, IsNamedToTheOthersWhoLeaveNothing) { Run(false); }
+std::string NameOf(const ::testing::TestParamInfo<bool>& one) {
+  return one.param ? "Servers" : "NoServers";
+}
+INSTANTIATE_TEST_SUITE_P(All, KilledInALaunch, ::testing::Bool(), NameOf);
+INSTANTIATE_TEST_SUITE_P(All, FrozenInALaunch, ::testing::Bool(), NameOf);
+
+TEST_P(KilledInALaunch, IsNamedToTheOthersWhoLeaveNothing) { Run(false); }
 
 // The others abort the launch, but the abort waits for the frozen rank. So the operation stays
 // open, because the GPU may still use its memory, until that process ends.
-TEST_F(FrozenInALaunch, HoldsTheLaunchUntilItEnds) { Run(true); }
+TEST_P(FrozenInALaunch, HoldsTheLaunchUntilItEnds) { Run(true); }
 
 }  // namespace
 }  // namespace byteps::standin::killed_in_groups

@@ -72,7 +72,8 @@ class DeviceGroups : public ::testing::TestWithParam<Kind> {
 
 INSTANTIATE_TEST_SUITE_P(All, DeviceGroups,
                          ::testing::Values(Kind{"OneMachine", {1, 2, true}},
-                                           Kind{"Machines", {2, 2, true}}),
+                                           Kind{"Machines", {2, 2, true}},
+                                           Kind{"NoServers", {1, 2, false}}),
                          [](const auto& kind) { return std::string(kind.param.name); });
 
 TEST_P(DeviceGroups, SumsHaveTheBitsOfHostMemory) {
@@ -151,7 +152,7 @@ TEST_P(DeviceGroups, AnErrorOfNcclEndsTheRoundOnAllRanks) {
   CApiJob job(GetParam().shape, Settings());
   ASSERT_TRUE(job.Open());
   ExpectBitsOfHost(job, BYTEPS_SUM, kOneUnit);
-  nccl_stand_in_fail("ncclReduce", 1, 2);
+  nccl_stand_in_fail(GetParam().shape.has_server ? "ncclReduce" : "ncclAllReduce", 1, 2);
   for (const End& end : OnDevices(job, BYTEPS_SUM, kOneUnit)) {
     EXPECT_EQ(end.code, BYTEPS_UNAVAILABLE) << end.text;
     EXPECT_THAT(end.text, HasSubstr("cannot sum among themselves any more"));

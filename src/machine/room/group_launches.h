@@ -21,7 +21,7 @@ namespace byteps::machine {
 
 class GroupLaunches {
  public:
-  // How far a round is that groups sum, at this rank.
+  // Says how far a round is that groups sum, at this rank.
   struct Progress {
     bool on_device = false;      // the rank may launch
     uint32_t launches = 0;       // that use the memory of the exchange

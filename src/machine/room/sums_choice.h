@@ -48,8 +48,8 @@ class SumsChoice {
   void OnMet(uint32_t rank, const Met& word);
   // The ranks have not met in time.
   void OnLimit(const std::string& limit);
-  // The group of a rank has failed by itself; `rank`: of the job. Ends the groups. Returns the error
-  // of the rounds under way; kOk: there were no groups.
+  // The group of a rank has failed by itself; `rank`: of the job. Ends the groups. Returns the
+  // error of the rounds under way; kOk: there were no groups.
   Status OnBroken(uint32_t rank, const Broken& word);
   // Ends the groups, which nobody uses any more. kOk: a rank leaves in order. Returns true if there
   // were groups until now.

@@ -4,6 +4,8 @@
 #include <bit>
 #include <utility>
 
+#include "src/machine/room/group_uses.h"
+
 namespace byteps::machine {
 namespace {
 
@@ -35,13 +37,24 @@ local::BlockUse UseFor(const RoundKey& key, const LocalFacts& facts, RankSet ran
   return use;
 }
 
-void BlockQueue::Add(const RoundKey& key, const CompleteRound& round) {
+void BlockQueue::Add(const RoundKey& key, const CompleteRound& round, bool by_group) {
   Pieces pieces;
   pieces.facts = round.facts;
   pieces.ranks = round.ranks;
   pieces.last = round.last;
   pieces.number = key.first_piece;
-  const Urgency urgency{-int64_t{round.facts.priority}, round.facts.order, key};
+  pieces.by_group = by_group;
+  const LocalFacts& facts = round.facts;
+  if (by_group) {
+    // A group without homes divides by itself; else the window does.
+    const bool at_once = units_->SumsAtOnce();
+    GroupRound units{
+        facts.priority, facts.order, facts.type, at_once ? facts.how : InGroup(facts.how), {}};
+    for (const LocalFacts::Run& run : facts.pieces) units.pieces.push_back({run.count, run.bytes});
+    units_->Open(key, units);
+    if (at_once) pieces.run = facts.pieces.size();
+  }
+  const Urgency urgency{-int64_t{facts.priority}, facts.order, key};
   queue_.emplace(urgency, std::move(pieces));
 }
 
@@ -52,6 +65,25 @@ local::BlockUse BlockQueue::UseOf(const RoundKey& key, const Pieces& pieces) {
   return use;
 }
 
+local::BlockUse BlockQueue::UseByGroup(const RoundKey& key, const Pieces& pieces) const {
+  if (pieces.HasPieces()) {
+    local::BlockUse use = UseOf(key, pieces);
+    use.ranks = use.bring = units_->HomesOf(key, pieces.number);
+    use.generation |= kByGroup;
+    return use;
+  }
+  local::BlockUse use = UseFor(key, pieces.facts, pieces.ranks, pieces.last, 0);
+  use.bring = use.ranks;
+  use.piece = key.first_piece;
+  use.generation |= kByGroup | kDecides;
+  return use;
+}
+
+bool BlockQueue::MustWait(const RoundKey& key, const Pieces& pieces) const {
+  if (!pieces.by_group) return false;
+  return pieces.HasPieces() ? !units_->IsReduced(key, pieces.number) : !units_->IsWhole(key);
+}
+
 bool BlockQueue::Admit() {
   DropOver();
   bool gave = false;
@@ -59,35 +91,48 @@ bool BlockQueue::Admit() {
   for (auto next = queue_.begin(); next != queue_.end();) {
     auto one = next++;
     Pieces& pieces = one->second;
-    if (std::ranges::find(stuck, pieces.ranks) != stuck.end()) continue;
-    gave = AdmitFrom(one->first.key, pieces) || gave;
-    if (pieces.HasMore()) {
-      stuck.push_back(pieces.ranks);
-    } else {
-      queue_.erase(one);
-    }
+    gave = AdmitFrom(one->first.key, pieces, stuck) || gave;
+    if (!pieces.is_over) continue;
+    if (pieces.by_group) units_->Close(one->first.key);
+    queue_.erase(one);
   }
   return gave;
 }
 
-bool BlockQueue::AdmitFrom(const RoundKey& key, Pieces& pieces) {
+bool BlockQueue::AdmitFrom(const RoundKey& key, Pieces& pieces, std::vector<RankSet>& stuck) {
   bool gave = false;
-  while (pieces.HasMore()) {
-    std::optional<local::AdmittedUse> at = window_.Admit(UseOf(key, pieces));
-    if (!at.has_value()) return gave;
+  while (!pieces.is_over && !MustWait(key, pieces)) {
+    const local::BlockUse use = pieces.by_group ? UseByGroup(key, pieces) : UseOf(key, pieces);
+    if (std::ranges::find(stuck, use.ranks) != stuck.end()) break;
+    std::optional<local::AdmittedUse> at = window_.Admit(use);
+    if (!at.has_value()) {
+      stuck.push_back(use.ranks);
+      break;
+    }
     gave = true;
     given_.push_back({*at, key});
-    ++pieces.number;
-    if (++pieces.run_done < pieces.facts.pieces[pieces.run].count) continue;
-    ++pieces.run;
-    pieces.run_done = 0;
+    GoOn(pieces);
   }
   return gave;
+}
+
+// Goes to the next piece. Behind the last one there is the end of a round that groups sum.
+void BlockQueue::GoOn(Pieces& pieces) {
+  const bool was_end = !pieces.HasPieces();
+  if (!was_end) {
+    ++pieces.number;
+    if (++pieces.run_done == pieces.facts.pieces[pieces.run].count) {
+      ++pieces.run;
+      pieces.run_done = 0;
+    }
+  }
+  pieces.is_over = was_end || (!pieces.by_group && !pieces.HasPieces());
 }
 
 bool BlockQueue::BreakOff(const RoundKey& key) {
   auto waits = std::ranges::find_if(queue_, [&](const auto& one) { return one.first.key == key; });
   if (waits != queue_.end()) {
+    if (waits->second.by_group) units_->Close(key);
     queue_.erase(waits);
     return true;
   }
@@ -99,10 +144,32 @@ bool BlockQueue::BreakOff(const RoundKey& key) {
   return broken;
 }
 
+std::vector<std::pair<RankSet, UnitLaunch>> BlockQueue::TakeLaunches() {
+  if (!units_.has_value()) return {};
+  return units_->TakeLaunches();
+}
+
+void BlockQueue::OnLaunchEnd() { units_->OnLaunchEnd(); }
+
+void BlockQueue::StopLaunches() {
+  if (units_.has_value()) units_->Stop();
+}
+
+std::vector<RoundKey> BlockQueue::RoundsOfGroups() const {
+  std::vector<RoundKey> all;
+  for (const auto& [urgency, pieces] : queue_) {
+    if (pieces.by_group) all.push_back(urgency.key);
+  }
+  return all;
+}
+
 void BlockQueue::DropOver() {
   std::erase_if(given_, [&](const Given& given) {
     if (!window_.IsOver(given.at)) return false;
     over_.push_back(given.key);
+    // Behind an error the homes have no sum, and the round ends in an error.
+    const local::BlockUse& use = given.at.use;
+    if (IsByGroup(use) && !Decides(use)) units_->OnSpread(given.key, use.piece);
     return true;
   });
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/machine/machine_for_test.h"
+#include "src/machine/room/group_uses.h"
 
 namespace byteps::machine {
 namespace {
@@ -140,6 +141,99 @@ TEST_F(BlockQueueTest, WhoBringsDependsOnTheOperation) {
   }
   EXPECT_EQ(bring, (std::vector<RankSet>{0, 0b100, 0b010, 0b010, 0b011}));
   EXPECT_EQ(divisors[4], 3u) << "one of the process set has joined";
+}
+
+// A round that groups sum, in three pieces and two units.
+class GroupBlocksTest : public BlockQueueTest {
+ protected:
+  void Open(std::vector<plan::DeviceGroup> groups) {
+    queue.SetGroups(std::move(groups), {.unit_bytes = 256, .launched_max = 1024});
+    LocalFacts facts = FactsOf(0b111, {{3, 128}});
+    facts.how = Combine::kAverage;
+    queue.Add(Key(1), {facts, 0b111, 0, {}}, true);
+    launches = queue.TakeLaunches();
+  }
+  std::vector<std::pair<RankSet, UnitLaunch>> launches;
+};
+
+TEST_F(GroupBlocksTest, OneGroupNeedsNoBlockButTheLast) {
+  Open({{{0, 1, 2}, {}}});
+  ASSERT_EQ(launches.size(), 2u);
+  EXPECT_EQ(launches[0].first, 0b111u);
+  EXPECT_EQ(launches[0].second.kind, device::Launch::Kind::kReduceAll);
+  EXPECT_EQ(launches[0].second.how, Combine::kAverage) << "nobody else divides";
+  queue.OnLaunchEnd();
+  EXPECT_FALSE(queue.Admit()) << "a unit is under way";
+  EXPECT_EQ(queue.RoundsOfGroups(), std::vector<RoundKey>{Key(1)});
+  queue.OnLaunchEnd();
+  EXPECT_TRUE(queue.Admit());
+  Admitted();
+  ASSERT_EQ(uses.size(), 1u);
+  const local::BlockUse& last = uses[0].use;
+  EXPECT_TRUE(Decides(last) && IsByGroup(last));
+  EXPECT_EQ(last.ranks, 0b111u);
+  EXPECT_EQ(last.bring, 0b111u);
+  EXPECT_EQ(last.bytes, 0u);
+  EXPECT_TRUE(queue.RoundsOfGroups().empty()) << "its last block decides";
+  Pass(uses[0]);
+  EXPECT_FALSE(queue.Admit());
+  EXPECT_EQ(queue.TakeOver(), std::vector<RoundKey>{Key(1)});
+  EXPECT_TRUE(queue.IsIdle());
+}
+
+TEST_F(GroupBlocksTest, SeveralGroupsBringThePiecesOfReducedUnits) {
+  Open({{{0}, {1}}, {{1, 2}, {0.5, 0.5}}});
+  ASSERT_EQ(launches.size(), 4u) << "a launch for each group";
+  EXPECT_EQ(launches[0].second.how, Combine::kSum) << "the window divides";
+  EXPECT_FALSE(queue.Admit());
+  queue.OnLaunchEnd();
+  EXPECT_TRUE(queue.Admit());
+  EXPECT_EQ(Admitted(), (Pieces{{1, 0}, {1, 1}}));
+  EXPECT_EQ(uses[0].use.ranks, 0b011u);
+  EXPECT_EQ(uses[0].use.bring, 0b011u);
+  EXPECT_EQ(uses[1].use.ranks, 0b101u);
+  EXPECT_EQ(uses[0].use.how, Combine::kAverage);
+  EXPECT_EQ(uses[0].use.divisor, 3u);
+  EXPECT_FALSE(Decides(uses[0].use));
+  Pass(uses[0]);
+  queue.Admit();
+  EXPECT_TRUE(queue.TakeLaunches().empty()) << "a sum is not at its homes";
+  Pass(uses[1]);
+  queue.Admit();
+  EXPECT_EQ(queue.TakeLaunches().size(), 2u) << "the unit is gathered";
+  queue.OnLaunchEnd();  // of the second reduce
+  queue.OnLaunchEnd();
+  queue.Admit();
+  EXPECT_EQ(Admitted(), (Pieces{{1, 2}}));
+  Pass(uses[2]);
+  EXPECT_FALSE(queue.Admit());
+  EXPECT_EQ(queue.TakeLaunches().size(), 2u);
+  EXPECT_FALSE(queue.Admit()) << "the carrier's rank lacks a part";
+  queue.OnLaunchEnd();
+  EXPECT_TRUE(queue.Admit());
+  Admitted();
+  EXPECT_TRUE(Decides(uses.back().use));
+}
+
+TEST_F(GroupBlocksTest, ARoundIsBrokenOffUntilItsLastBlockIsDecided) {
+  Open({{{0, 1, 2}, {}}});
+  EXPECT_TRUE(queue.BreakOff(Key(1)));
+  EXPECT_TRUE(queue.RoundsOfGroups().empty());
+  for (int i = 0; i < 2; ++i) queue.OnLaunchEnd();
+  EXPECT_FALSE(queue.Admit());
+  EXPECT_TRUE(queue.IsIdle());
+  queue.StopLaunches();
+  queue.Add(Key(2), {FactsOf(0b111, {{3, 128}}), 0b111, 0, {}}, true);
+  EXPECT_TRUE(queue.TakeLaunches().empty());
+}
+
+TEST_F(GroupBlocksTest, ARoundThatIsBrokenOffHasNoMoreLaunches) {
+  queue.SetGroups({{{0, 1, 2}, {}}}, {.unit_bytes = 256, .launched_max = 256});
+  queue.Add(Key(1), {FactsOf(0b111, {{3, 128}}), 0b111, 0, {}}, true);
+  EXPECT_EQ(queue.TakeLaunches().size(), 1u);
+  queue.BreakOff(Key(1));
+  queue.OnLaunchEnd();
+  EXPECT_TRUE(queue.TakeLaunches().empty());
 }
 
 }  // namespace

@@ -40,13 +40,8 @@ LocalCarrier::LocalCarrier(local::Window& window, const LocalCarrierOptions& opt
       window_(window),
       say_(std::move(say)),
       blocks_(window),
-      rounds_({[this](const RoundKey& key, const CompleteRound& round) {
-                 return OnComplete(key, round);
-               },
-               [this](const RoundKey& key) { return blocks_.BreakOff(key); },
-               [this](const RoundKey& key, RankSet to, const Status& why) {
-                 SayTo(to, Failed{key, why});
-               }}),
+      rounds_(RoundEvents()),
+      choice_(options.ranks, ChoiceEvents()),
       accounts_(options.report == nullptr ? Duration() : options.stall_after) {
   names_.Number(1, kTensorsMax);
   // All pieces go to the window, the only place.
@@ -57,6 +52,44 @@ LocalCarrier::LocalCarrier(local::Window& window, const LocalCarrierOptions& opt
                     kernels::NodesFor(options.same_bits));
 }
 
+LocalRounds::Events LocalCarrier::RoundEvents() {
+  LocalRounds::Events events;
+  events.complete = [this](const RoundKey& key, const CompleteRound& round) {
+    return OnComplete(key, round);
+  };
+  events.break_off = [this](const RoundKey& key) { return blocks_.BreakOff(key); };
+  events.failed = [this](const RoundKey& key, RankSet to, const Status& why) {
+    SayTo(to, Failed{key, why});
+  };
+  events.waits = [this](const CompleteRound& round) {
+    return MayLaunch(round) && !choice_.is_decided();
+  };
+  return events;
+}
+
+SumsChoice::Events LocalCarrier::ChoiceEvents() {
+  SumsChoice::Events events;
+  events.plan = options_.plan;
+  events.say_so = [this](uint32_t rank, const SumsSo& word) { say_(rank, word); };
+  events.say_over = [this](uint32_t rank, const GroupOver& word) { say_(rank, word); };
+  events.tell = options_.tell;
+  events.decided = [this](const std::vector<plan::DeviceGroup>& groups) {
+    if (!groups.empty()) blocks_.SetGroups(groups, options_.units);
+    rounds_.LookAtAll();
+  };
+  return events;
+}
+
+// Returns whether groups can sum the round: every rank takes part, with memory on its device.
+// Integers whose sum might wrap are averaged in the window.
+bool LocalCarrier::MayLaunch(const CompleteRound& round) const {
+  const LocalFacts& facts = round.facts;
+  const RankSet all = FirstRanks(options_.ranks);
+  const bool has_bytes = !facts.pieces.empty() && facts.pieces[0].bytes != 0;
+  return round.on_device == all && round.ranks == all && rounds_.left() == 0 && has_bytes &&
+         device::CanReduceAll(facts.type, facts.how);
+}
+
 void LocalCarrier::OnWord(uint32_t rank, const LocalWords::ToCarrier& word, Time now) {
   now_ = now;
   std::visit([&](const auto& one) { On(rank, one); }, word);
@@ -65,6 +98,10 @@ void LocalCarrier::OnWord(uint32_t rank, const LocalWords::ToCarrier& word, Time
 // A small round overtakes the rounds that wait for blocks: to combine it costs less than to ask
 // which round is more urgent.
 bool LocalCarrier::OnComplete(const RoundKey& key, const CompleteRound& round) {
+  if (choice_.has_groups() && MayLaunch(round)) {
+    blocks_.Add(key, round, true);
+    return false;
+  }
   const std::vector<LocalFacts::Run>& pieces = round.facts.pieces;
   if (pieces.size() == 1 && pieces[0].count == 1) {
     local::BlockUse use = UseFor(key, round.facts, round.ranks, round.last, pieces[0].bytes);
@@ -79,16 +116,31 @@ bool LocalCarrier::OnComplete(const RoundKey& key, const CompleteRound& round) {
 }
 
 bool LocalCarrier::Admit() {
-  bool gave = blocks_.Admit();
+  bool did = blocks_.Admit();
+  for (const auto& [ranks, launch] : blocks_.TakeLaunches()) {
+    SayTo(ranks, launch);
+    did = true;
+  }
   for (const RoundKey& key : blocks_.TakeOver()) rounds_.OnOver(key);
-  return gave;
+  return did;
 }
 
 void LocalCarrier::On(uint32_t rank, const Leaves&) {
   rounds_.OnLeft(rank);
+  blocks_.StopLaunches();
+  choice_.End(Status::Ok());
   names_.ForgetOverdue([&](uint64_t member) { return member == MemberOf(rank); });
   accounts_.ForgetIf([&](uint64_t member) { return member == MemberOf(rank); });
   say_(rank, MayLeave());
+}
+
+// The rounds that are under way in groups end in an error, but for those that end just now: then
+// each rank that lacks the sum says so. Later ones go through the window.
+void LocalCarrier::On(uint32_t rank, const Broken& word) {
+  blocks_.StopLaunches();
+  const Status why = choice_.OnBroken(rank, word);
+  if (why.ok()) return;
+  for (const RoundKey& key : blocks_.RoundsOfGroups()) rounds_.OnAbort(rank, {key, why});
 }
 
 void LocalCarrier::On(uint32_t rank, const GaveUp& word) {

@@ -9,9 +9,11 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "src/base/time.h"
 #include "src/local/window.h"
+#include "src/machine/room/sums_choice.h"
 #include "src/machine/serverless/block_queue.h"
 #include "src/machine/serverless/local_rounds.h"
 #include "src/machine/serverless/local_words.h"
@@ -39,6 +41,11 @@ struct LocalCarrierOptions {
   bool same_bits = false;
   // The time between two accounts of a rank.
   Duration account_every = milliseconds(200);
+  // Begins to plan how the ranks' devices sum; OnPlan or OnGroupLimit follows. Null: no rank says
+  // HasDevice. `tell` gets lines for people about groups of devices.
+  std::function<void(const std::vector<HasDevice>&)> plan = nullptr;
+  std::function<void(const std::string& line, bool is_warning)> tell = nullptr;
+  UnitLimits units{};
 };
 
 class LocalCarrier {
@@ -48,8 +55,14 @@ class LocalCarrier {
 
   // Takes a word of a rank. Answers to it do not come back into this call.
   void OnWord(uint32_t rank, const LocalWords::ToCarrier& word, Time now);
-  // Gives blocks; true: it gave at least one. Must be called after each event of the window.
+  // Gives blocks, and says launches; true: it did any of that. Must be called after each event of
+  // the window.
   bool Admit();
+  // Take the plan for groups of devices, and the news that they were not ready after this time.
+  void OnPlan(const PlannedSums& plan) { choice_.OnPlan(plan); }
+  void OnGroupLimit(const std::string& limit) { choice_.OnLimit(limit); }
+  // The carrier's rank has seen the end of the next launch.
+  void OnLaunchEnd() { blocks_.OnLaunchEnd(); }
   // Returns whether no complete round is under way.
   bool IsIdle() const { return blocks_.IsIdle(); }
   // Returns LocalRounds::KeepsErrors.
@@ -70,11 +83,17 @@ class LocalCarrier {
   void On(uint32_t rank, const Abort& word) { rounds_.OnAbort(rank, word); }
   void On(uint32_t rank, const Leaves&);
   void On(uint32_t rank, const GaveUp& word);
+  void On(uint32_t rank, const HasDevice& word) { choice_.OnDevice(rank, word); }
+  void On(uint32_t rank, const Met& word) { choice_.OnMet(rank, word); }
+  void On(uint32_t rank, const Broken& word);
   void On(uint32_t rank, const wire::Message& message);
 
   std::string NameOf(uint32_t rank) const;
   uint32_t ProcessOf(uint32_t rank) const;
+  LocalRounds::Events RoundEvents();
+  SumsChoice::Events ChoiceEvents();
   bool OnComplete(const RoundKey& key, const CompleteRound& round);
+  bool MayLaunch(const CompleteRound& round) const;
   void SayTo(RankSet ranks, const LocalWords::ToRank& word);
   void Deliver(const protocol::Declarations::Answers& answers);
 
@@ -85,6 +104,7 @@ class LocalCarrier {
   protocol::Declarations names_;
   BlockQueue blocks_;
   LocalRounds rounds_;
+  SumsChoice choice_;
   Time now_{};
   std::optional<Time> judge_at_;  // when to search for a circle of stuck ranks
   protocol::Accounts accounts_;

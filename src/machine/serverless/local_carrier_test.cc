@@ -43,9 +43,13 @@ class LocalCarrierTest : public testing::Test {
   std::map<uint32_t, std::vector<LocalWords::ToRank>> said;
   LocalCarrier carrier{
       window.of(0),
-      {.ranks = 2, .piece_bytes_max = 4096},
+      {.ranks = 2,
+       .piece_bytes_max = 4096,
+       .plan = [this](const std::vector<HasDevice>& all) { devices = all.size(); },
+       .tell = [](const std::string&, bool) {}},
       [this](uint32_t rank, const LocalWords::ToRank& word) { said[rank].push_back(word); }};
   Time now{};
+  size_t devices = 0;  // for which a plan was asked for
 };
 
 TEST_F(LocalCarrierTest, ANameIsTheSameTensorForAll) {
@@ -185,6 +189,116 @@ TEST_F(LocalCarrierTest, ARankIsSilentIfItsNextAccountDoesNotCome) {
   EXPECT_EQ(state(carrier, milliseconds(900)), MemberState::kSilent);
   EXPECT_EQ(state(seldom, milliseconds(1200)), MemberState::kIn);
   EXPECT_EQ(state(seldom, milliseconds(1500)), MemberState::kSilent);
+}
+
+// Two ranks with a device each. The test plays what plans.
+class GroupsOfLocalCarrierTest : public LocalCarrierTest {
+ protected:
+  GroupsOfLocalCarrierTest() {
+    for (uint32_t rank : {0, 1}) Say(rank, HasDevice{"GPU-" + std::to_string(rank)});
+  }
+  void BeginOnDevices(TensorId tensor, DataType type = DataType::kFloat32,
+                      Combine how = Combine::kSum) {
+    for (uint32_t rank : {0, 1}) {
+      LocalFacts facts;
+      facts.ranks = 0b11;
+      facts.type = type;
+      facts.how = how;
+      facts.pieces = {{1, 64}};
+      Begun begun{{tensor, 1, 0}, facts};
+      begun.on_device = true;
+      Say(rank, begun);
+    }
+  }
+  void Decide() {
+    PlannedSums plan;
+    plan.groups = {{{0, 1}, {}}};
+    plan.ids.resize(1);
+    carrier.OnPlan(plan);
+    for (uint32_t rank : {0, 1}) Say(rank, Met());
+  }
+  size_t UsesOf(uint32_t rank) {
+    size_t uses = 0;
+    for (uint64_t last = 0; auto at = window.of(rank).NextAfter(last).value(); ++uses) {
+      last = at->number;
+    }
+    return uses;
+  }
+};
+
+TEST_F(GroupsOfLocalCarrierTest, ARoundOnDevicesWaitsForTheChoice) {
+  EXPECT_EQ(devices, 2u);
+  BeginOnDevices(1);
+  Begin(0, 2);
+  Begin(1, 2);
+  carrier.Admit();
+  EXPECT_EQ(UsesOf(1), 1u) << "a round in host memory goes on";
+  Decide();
+  EXPECT_NE(Last<SumsSo>(1), nullptr);
+  EXPECT_TRUE(carrier.Admit());
+  for (uint32_t rank : {0, 1}) {
+    const auto* launch = Last<UnitLaunch>(rank);
+    ASSERT_NE(launch, nullptr);
+    EXPECT_EQ(launch->kind, device::Launch::Kind::kReduceAll);
+  }
+  EXPECT_EQ(UsesOf(1), 1u);
+  carrier.OnLaunchEnd();
+  EXPECT_TRUE(carrier.Admit());
+  EXPECT_EQ(UsesOf(1), 2u);
+}
+
+TEST_F(GroupsOfLocalCarrierTest, TheWindowTakesWhatNobodyCouldDivide) {
+  Decide();
+  BeginOnDevices(1, DataType::kInt32, Combine::kAverage);
+  carrier.Admit();
+  EXPECT_EQ(UsesOf(1), 1u);
+  EXPECT_EQ(Last<UnitLaunch>(1), nullptr);
+  BeginOnDevices(2, DataType::kFloat32, Combine::kAverage);
+  carrier.Admit();
+  EXPECT_NE(Last<UnitLaunch>(1), nullptr);
+}
+
+TEST_F(GroupsOfLocalCarrierTest, AGroupThatFailsEndsItsRoundsAndLaterOnesTakeTheWindow) {
+  Decide();
+  BeginOnDevices(1);
+  carrier.Admit();
+  Say(1, Broken{{StatusCode::kUnavailable, "NCCL: remote error"}});
+  for (uint32_t rank : {0, 1}) {
+    const auto* failed = Last<Failed>(rank);
+    ASSERT_NE(failed, nullptr);
+    EXPECT_EQ(failed->status.code(), StatusCode::kUnavailable);
+    EXPECT_NE(failed->status.message().find("rank 1 cannot sum among themselves any more: NCCL"),
+              std::string::npos)
+        << failed->status.message();
+    const auto* over = std::get_if<GroupOver>(&said[rank][said[rank].size() - 2]);
+    ASSERT_NE(over, nullptr) << "each rank aborts";
+    EXPECT_EQ(over->why, failed->status);
+  }
+  EXPECT_TRUE(carrier.IsIdle());
+  BeginOnDevices(2);
+  carrier.Admit();
+  EXPECT_EQ(UsesOf(1), 1u);
+}
+
+TEST_F(GroupsOfLocalCarrierTest, WhoLeavesEndsTheGroupsInOrder) {
+  Decide();
+  BeginOnDevices(1);
+  carrier.Admit();
+  Say(1, Leaves());
+  EXPECT_NE(Last<MayLeave>(1), nullptr);
+  const auto* over = std::get_if<GroupOver>(&said[1][said[1].size() - 2]);
+  ASSERT_NE(over, nullptr);
+  EXPECT_TRUE(over->why.ok());
+  carrier.OnLaunchEnd();
+  EXPECT_FALSE(carrier.Admit());
+  EXPECT_TRUE(carrier.IsIdle());
+}
+
+TEST_F(GroupsOfLocalCarrierTest, GroupsThatAreNotReadyInTimeAreTheWindow) {
+  BeginOnDevices(1);
+  carrier.OnGroupLimit("60 s");
+  EXPECT_TRUE(carrier.Admit());
+  EXPECT_EQ(UsesOf(1), 1u);
 }
 
 }  // namespace

@@ -95,11 +95,9 @@ LocalEngine::LocalEngine(const LocalEngineOptions& options, local::Meeting meeti
       loop_(window_, {[this] { return Step(); }, [this] { return ShortStep(); }}),
       front_loop_(loop_, FrontOptionsFor(options), options.operation_limit, FrontEvents()),
       mover_(window_, memory_),
-      lane_(window_, options.size, room_.Small(),
-            {[this](const LocalWords::ToCarrier& word) { channel_.Say(word); },
-             [this](protocol::FrontMail mail) { to_front_.push_back(std::move(mail)); },
-             [this](const RoundKey& key, bool join_is_over) { channel_.Ended(key, join_is_over); }},
-            &mover_),
+      group_(window_, options.groups, UnitLimits{}.unit_bytes + PieceBytesFor(options.size),
+             [&log](const std::string& text) { log.Warning("{}", text); }),
+      lane_(window_, options.size, room_.Small(), LaneEvents(), &mover_, &group_),
       channel_(room_, window_, options.size,
                {[this](uint32_t rank, const LocalWords::ToCarrier& word) {
                   carrier_->OnWord(rank, word, loop_.Now());
@@ -115,14 +113,50 @@ LocalEngine::LocalEngine(const LocalEngineOptions& options, local::Meeting meeti
       begun_(loop_.Now()) {
   if (options.rank == kCarrierRank) {
     carrier_ = std::make_unique<LocalCarrier>(
-        window_,
-        LocalCarrierOptions{options.size, PieceBytesFor(options.size), options.judge_after,
-                            options.stall_after, [this](const std::string& text) { Report(text); },
-                            room_.Small(), ProcessesOf(meeting_, options.rank, options.size),
-                            options.node, options.sum_group, options.same_bits,
-                            AccountEvery(options)},
+        window_, CarrierOptions(),
         [this](uint32_t to, const LocalWords::ToRank& word) { channel_.SayTo(to, word); });
   }
+}
+
+LocalCarrierOptions LocalEngine::CarrierOptions() {
+  LocalCarrierOptions carrier;
+  carrier.ranks = options_.size;
+  carrier.piece_bytes_max = PieceBytesFor(options_.size);
+  carrier.judge_after = options_.judge_after;
+  carrier.stall_after = options_.stall_after;
+  carrier.report = [this](const std::string& text) { Report(text); };
+  carrier.small = room_.Small();
+  carrier.processes = ProcessesOf(meeting_, options_.rank, options_.size);
+  carrier.node = options_.node;
+  carrier.sum_group = options_.sum_group;
+  carrier.same_bits = options_.same_bits;
+  carrier.account_every = AccountEvery(options_);
+  carrier.plan = [this](const std::vector<HasDevice>& devices) { Plan(devices); };
+  carrier.tell = [this](const std::string& line, bool is_warning) {
+    TellOfGroups(log_, line, is_warning);
+  };
+  return carrier;
+}
+
+LocalLane::Events LocalEngine::LaneEvents() {
+  LocalLane::Events events;
+  events.say = [this](const LocalWords::ToCarrier& word) { channel_.Say(word); };
+  events.tell_front = [this](protocol::FrontMail mail) { to_front_.push_back(std::move(mail)); };
+  events.ended = [this](const RoundKey& key, bool join_is_over) {
+    channel_.Ended(key, join_is_over);
+  };
+  if (options_.rank != kCarrierRank) return events;
+  events.planned = [this](const PlannedSums& plan) { carrier_->OnPlan(plan); };
+  events.launch_ended = [this] { carrier_->OnLaunchEnd(); };
+  return events;
+}
+
+void LocalEngine::Plan(const std::vector<HasDevice>& devices) {
+  group_.Plan(devices);
+  const Duration ready = options_.groups.ready;
+  group_limit_ = loop_.After(ready, [this, ready] {
+    if (!over_) carrier_->OnGroupLimit(std::to_string(ready / seconds(1)) + " s");
+  });
 }
 
 runtime::FrontLoop::Events LocalEngine::FrontEvents() {
@@ -240,9 +274,11 @@ bool LocalEngine::ShortStep() {
   if (IsCarrier()) {
     // Listens until no word comes: a word that came meanwhile may be one that does not wake the
     // carrier.
-    while (!over_ && Hear()) {
-    }
-    if (!over_) carrier_->Admit();
+    // What the carrier says then may be for this rank.
+    do {
+      while (!over_ && Hear()) {
+      }
+    } while (!over_ && carrier_->Admit());
   }
   channel_.Flush();
   return over_ || !to_front_.empty() || front_loop_.HasEnds();
@@ -259,6 +295,11 @@ void LocalEngine::On(const Combined& word) {
   if (Status taken = lane_.OnCombined(word, loop_.Now()); !taken.ok()) Fail(taken);
 }
 
+void LocalEngine::On(const UnitLaunch& word) {
+  if (Status sound = lane_.OnLaunch(word); !sound.ok()) Fail(sound);
+}
+
+// The group of the carrier's rank ends in order, as this one: an abort here would wait for it.
 void LocalEngine::On(const CarrierLeaves&) {
   may_leave_ = true;
   if (!leaves_) End(ErrorOfLeftRank(kCarrierRank));
@@ -303,8 +344,13 @@ void LocalEngine::Beat() {
 void LocalEngine::TakeWhatIsThere() {
   Hear();
   if (over_) return;
-  Result<bool> stepped = true;
-  while (stepped.ok() && stepped.value()) stepped = lane_.Step(loop_.Now());
+  const auto step_on = [this] {
+    Result<bool> stepped = true;
+    while (stepped.ok() && stepped.value()) stepped = lane_.Step(loop_.Now());
+  };
+  step_on();
+  lane_.BreakOffGroups();
+  step_on();
   DeliverToFront();
 }
 
@@ -312,22 +358,28 @@ void LocalEngine::OnLoss() {
   LifeSigns::Loss loss = life_signs_.first_loss();
   switch (loss.cause) {
     case LossCause::kSilent:
-      if (loss.rank == options_.rank) return End(WasGivenUp());
-      return End(WasLost(loss.rank, "it has been silent for " +
-                                        std::to_string(options_.silence_max / seconds(1)) +
-                                        " s, so it stands still or is frozen"));
+      if (loss.rank == options_.rank) return EndAtOnce(WasGivenUp());
+      return EndAtOnce(WasLost(loss.rank, "it has been silent for " +
+                                              std::to_string(options_.silence_max / seconds(1)) +
+                                              " s, so it stands still or is frozen"));
     case LossCause::kFailed:
-      return End(WasLost(loss.rank, "it could not go on, and its own error says why"));
+      return EndAtOnce(WasLost(loss.rank, "it could not go on, and its own error says why"));
     case LossCause::kNone:
     case LossCause::kEnded: break;
   }
-  End(WasLost(loss.rank, "its process has ended"));
+  EndAtOnce(WasLost(loss.rank, "its process has ended"));
 }
 
 // Reports to the others that this rank cannot go on.
 void LocalEngine::Fail(const Status& why) {
   life_signs_.NoteLoss(options_.rank, LossCause::kFailed);
   window_.MarkLost(options_.rank);
+  EndAtOnce(why);
+}
+
+// The others end, too, so no launch of the group need end in order.
+void LocalEngine::EndAtOnce(const Status& why) {
+  if (!over_) group_.End(why);
   End(why);
 }
 
@@ -420,6 +472,7 @@ void LocalEngine::SendControl(const wire::Message& message) {
 // step, so nobody asks them.
 void LocalEngine::Finish(const Status& how) noexcept {
   if (!how.ok()) {
+    group_.End(how);
     life_signs_.NoteLoss(options_.rank, LossCause::kFailed);
     window_.MarkLost(options_.rank);
     try {

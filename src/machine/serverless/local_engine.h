@@ -16,6 +16,7 @@
 #include "src/base/log.h"
 #include "src/local/life_watch.h"
 #include "src/local/meeting.h"
+#include "src/machine/room/device_group.h"
 #include "src/machine/room/device_mover.h"
 #include "src/machine/room/life_signs.h"
 #include "src/machine/room/shared_room.h"
@@ -59,6 +60,9 @@ struct LocalEngineOptions {
   std::string node;              // the host's name, for people
   bool same_bits = false;        // as in wire::View, and equal on all ranks
   uint32_t sum_group = 1;        // the same
+  GroupTools groups{};           // where groups of devices come from
+  // What the user wants of them, for people; equal on all ranks. Empty: nothing.
+  std::string groups_wish;
 };
 
 // Meets the other ranks of the job. Blocks until all ranks are there; if some do not come, the
@@ -108,7 +112,10 @@ class LocalEngine final : public runtime::Engine {
   void On(const Combined& word);
   void On(const MayLeave&) { may_leave_ = true; }
   void On(const CarrierLeaves&);
-  void On(const JobOver& word) { End(word.status); }
+  void On(const JobOver& word) { EndAtOnce(word.status); }
+  void On(const SumsSo& word) { group_.Meet(word); }
+  void On(const UnitLaunch& word);
+  void On(const GroupOver& word) { group_.End(word.why); }
   void On(const wire::Message& message) { front_loop_.OnControl(message); }
   void DeliverToFront();
   std::optional<Time> NextTick();
@@ -117,7 +124,11 @@ class LocalEngine final : public runtime::Engine {
   void TakeWhatIsThere();
   void OnLoss();
   void Fail(const Status& why);
+  void EndAtOnce(const Status& why);
   void End(const Status& why);
+  LocalCarrierOptions CarrierOptions();
+  LocalLane::Events LaneEvents();
+  void Plan(const std::vector<HasDevice>& devices);
   void BeginToLeave();
   void LeaveIfDone();
   void CutShort();
@@ -145,6 +156,7 @@ class LocalEngine final : public runtime::Engine {
   // Owned by the loop's thread.
   runtime::FrontLoop front_loop_;
   DeviceMover mover_;
+  DeviceGroup group_;
   LocalLane lane_;
   std::unique_ptr<LocalCarrier> carrier_;
   WordChannel<LocalWords> channel_;
@@ -152,6 +164,7 @@ class LocalEngine final : public runtime::Engine {
   LifeSigns life_signs_;
   runtime::Ticker ticker_;
   std::unique_ptr<transport::Loop::Timer> beat_;
+  std::unique_ptr<transport::Loop::Timer> group_limit_;
   bool over_ = false;  // ended in an error, or left
   bool leaves_ = false;
   bool may_leave_ = false;  // the carrier gives this rank no block any more

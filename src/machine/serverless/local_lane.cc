@@ -10,7 +10,9 @@ namespace {
 
 using local::Decision;
 
-RoundKey KeyOf(const local::BlockUse& use) { return {use.tensor, use.round, use.generation}; }
+RoundKey KeyOf(const local::BlockUse& use) {
+  return {use.tensor, use.round, use.generation & ~(kByGroup | kDecides)};
+}
 
 LocalFacts FactsOf(const protocol::Exchange& exchange, RankSet ranks) {
   LocalFacts facts;
@@ -33,7 +35,7 @@ LocalFacts FactsOf(const protocol::Exchange& exchange, RankSet ranks) {
 }  // namespace
 
 LocalLane::LocalLane(local::Window& window, uint32_t ranks, const SmallMemory& small, Events events,
-                     Mover* mover)
+                     Mover* mover, Launcher* launcher)
     : window_(window),
       rank_(window.rank()),
       rank_count_(ranks),
@@ -45,8 +47,30 @@ LocalLane::LocalLane(local::Window& window, uint32_t ranks, const SmallMemory& s
              [this](BlockWork::Taken& taken) { Fill(taken); },
              [this](BlockWork::Taken& taken, bool is_sum) { Take(taken, is_sum); },
              [this](const BlockWork::Taken& taken, const Status& why) { OnFillFailed(taken, why); },
-             [this](const BlockWork::Taken& taken, const Status& how) { OnTaken(taken, how); }},
-            mover) {}
+             [this](const BlockWork::Taken& taken, const Status& how) { OnTaken(taken, how); },
+             [this](const BlockWork::Taken& taken) { return InputOf(taken); }},
+            mover),
+      launches_(launcher, LaneOfLaunches()) {}
+
+GroupLaunches::Lane LocalLane::LaneOfLaunches() {
+  GroupLaunches::Lane lane;
+  lane.find = [this](const RoundKey& key) {
+    Round* round = open_.Find(key);
+    return round == nullptr ? GroupLaunches::Round()
+                            : GroupLaunches::Round{round->exchange, &round->extra.group};
+  };
+  lane.say = [this](const GroupLaunches::Word& word) {
+    std::visit([this](const auto& one) { events_.say(one); }, word);
+  };
+  lane.ended = [this](const RoundKey& key) {
+    Round& round = *open_.Find(key);
+    const bool ends = round.extra.end.has_value() && round.extra.group.launches == 0;
+    if (ends) End(key, round, *round.extra.end, now_);
+  };
+  lane.planned = events_.planned;
+  lane.any_ended = events_.launch_ended;
+  return lane;
+}
 
 void LocalLane::OnMail(const protocol::LaneMail& mail) {
   std::visit([this](const auto& one) { On(one); }, mail);
@@ -78,7 +102,8 @@ void LocalLane::On(const protocol::to_lane::Begin& mail) {
               FactsOf(exchange, RanksOf(exchange.tensor.process_set)),
               OperationsOf(exchange),
               part,
-              {}};
+              {},
+              launches_.Takes(exchange) && !exchange.atomic};
   if (exchange.no_input != nullptr) begun.no_input = *exchange.no_input;
   events_.say(begun);
 }
@@ -113,8 +138,10 @@ void LocalLane::On(const protocol::to_lane::Settle& mail) {
 }
 
 void LocalLane::OnFailed(const Failed& failed, Time now) {
-  const Round* round = open_.Find(failed.key);
-  if (round != nullptr) End(failed.key, *round, failed.status, now);
+  Round* round = open_.Find(failed.key);
+  if (round == nullptr) return;
+  round->extra.end = failed.status;
+  if (round->extra.group.launches == 0) End(failed.key, *round, failed.status, now);
 }
 
 Status LocalLane::OnCombined(const Combined& combined, Time now) {
@@ -171,28 +198,71 @@ bool LocalLane::HasWhole() const {
 
 Result<bool> LocalLane::Step(Time now) {
   now_ = now;
+  if (launches_.Look()) return true;
   return work_.Step();
 }
 
 const protocol::Exchange* LocalLane::Find(const local::AdmittedUse& at) {
   Round* round = open_.Find(KeyOf(at.use));
   if (round == nullptr) return nullptr;
-  ++round->extra.given;
+  if (Decides(at.use)) {
+    round->extra.given = round->exchange->count;
+  } else if (!IsByGroup(at.use)) {
+    ++round->extra.given;
+  }
   return round->exchange;
 }
 
 void LocalLane::Fill(BlockWork::Taken& taken) {
   if (taken.exchange == nullptr) {
     (void)window_.Withdraw(taken.at);
+  } else if (Decides(taken.at.use)) {
+    FillLast(taken);
   } else if (Has(taken.at.use.bring, rank_) && window_.decision(taken.at) == Decision::kOpen) {
-    work_.CopyIn(taken);
+    work_.CopyIn(taken, IsByGroup(taken.at.use));
   }
+}
+
+// Says that this rank has the whole sum, or why not.
+void LocalLane::FillLast(BlockWork::Taken& taken) {
+  const RoundKey key = KeyOf(taken.at.use);
+  Progress& progress = open_.Find(key)->extra;
+  if (window_.decision(taken.at) != Decision::kOpen) return;
+  const GroupLaunches::Progress& group = progress.group;
+  Status lack = group.no_sum.ok() ? group.not_gathered : group.no_sum;
+  if (lack.ok()) lack = progress.lack;
+  if (lack.ok() && !progress.is_broken) return window_.Filled(taken.at);
+  if (lack.ok()) return (void)window_.Withdraw(taken.at);  // another rank has told the reason
+  taken.state = BlockWork::Taken::State::kLacking;
+  SayWhy(key, progress, ErrorOfNoResult(*taken.exchange, lack));
+}
+
+// A home fills a block when its group has reduced the unit, and a rank the last one behind its
+// last launch.
+BlockWork::Input LocalLane::InputOf(const BlockWork::Taken& taken) {
+  using Input = BlockWork::Input;
+  const local::BlockUse& use = taken.at.use;
+  if (!IsByGroup(use)) return Input::kHere;
+  const Round& round = *open_.Find(KeyOf(use));
+  const GroupLaunches::Progress& group = round.extra.group;
+  const bool has_failed = !group.no_sum.ok() || !group.not_gathered.ok();
+  if (Decides(use)) {
+    const bool is_over = group.whole_pieces == round.exchange->count || has_failed;
+    return is_over ? Input::kHere : Input::kLater;
+  }
+  if (use.piece < group.reduced_end) return Input::kHere;
+  return group.no_sum.ok() ? Input::kLater : Input::kNever;
 }
 
 void LocalLane::Take(BlockWork::Taken& taken, bool is_sum) {
   if (taken.exchange == nullptr) return;
+  const RoundKey key = KeyOf(taken.at.use);
+  Round& round = *open_.Find(key);
   if (!is_sum) {
-    open_.Find(KeyOf(taken.at.use))->extra.is_broken = true;
+    round.extra.is_broken = true;
+  } else if (Decides(taken.at.use)) {
+    round.extra.ranks = taken.at.use.ranks;
+    End(key, round, Status::Ok(), now_);
   } else if (work_.CopyOut(taken)) {
     OnTaken(taken, Status::Ok());
   }
@@ -203,15 +273,24 @@ void LocalLane::Take(BlockWork::Taken& taken, bool is_sum) {
 void LocalLane::OnFillFailed(const BlockWork::Taken& taken, const Status& why) {
   const RoundKey key = KeyOf(taken.at.use);
   Progress& progress = open_.Find(key)->extra;
-  progress.is_broken = true;
-  if (std::exchange(progress.says_why, true)) return;
-  events_.say(Abort{key, ErrorOfNoInput(rank_, *taken.exchange, why)});
+  SayWhy(key, progress, ErrorOfNoInput(rank_, *taken.exchange, why));
 }
 
-// A rank without the result that the others have cannot go on.
+void LocalLane::SayWhy(const RoundKey& key, Progress& progress, const Status& why) {
+  progress.is_broken = true;
+  if (std::exchange(progress.says_why, true)) return;
+  events_.say(Abort{key, why});
+}
+
+// A rank without the result that the others have cannot go on. Of a round that groups sum nobody
+// has the result before the last block is decided.
 void LocalLane::OnTaken(const BlockWork::Taken& taken, const Status& how) {
   const RoundKey key = KeyOf(taken.at.use);
   Round& round = *open_.Find(key);
+  if (IsByGroup(taken.at.use)) {
+    if (!how.ok()) round.extra.lack = how;
+    return;
+  }
   if (!how.ok() && round.extra.failure.ok()) {
     round.extra.failure = ErrorOfNoResult(*taken.exchange, how);
     events_.tell_front(protocol::to_front::GivesUp{round.extra.failure});

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "src/machine/launcher_for_test.h"
 #include "src/machine/machine_for_test.h"
 #include "src/machine/mover_for_test.h"
 #include "src/machine/serverless/block_queue.h"
@@ -306,6 +307,181 @@ TEST_F(LocalLaneTest, WhatIsSmallGoesThroughAPlaceOfTheRank) {
   last.exchange.use = 3;
   one.lane->OnMail(protocol::to_lane::Begin{&last.exchange});
   EXPECT_EQ(std::get<Begun>(one.said.back()).part.place, 0u) << "it is free again";
+}
+
+// Two ranks in one group, or each in a group of its own. The test plays the carrier and ends the
+// launches.
+class GroupsOfLocalLaneTest : public LocalLaneTest {
+ protected:
+  GroupsOfLocalLaneTest() {
+    for (uint32_t rank = 0; rank < 2; ++rank) {
+      launchers.push_back(std::make_unique<LaunchesForTest>());
+      Rank& one = *ranks[rank];
+      LocalLane::Events events{
+          [&one](const LocalWords::ToCarrier& word) { one.said.push_back(word); },
+          [&one](protocol::FrontMail mail) { one.told.push_back(std::move(mail)); }};
+      if (rank == 0) events.launch_ended = [this] { queue.OnLaunchEnd(); };
+      one.lane = std::make_unique<LocalLane>(window.of(rank), 2, SmallMemory(), std::move(events),
+                                             one.mover.get(), launchers.back().get());
+    }
+  }
+  void BeginOnDevices(std::vector<plan::DeviceGroup> groups) {
+    queue.SetGroups(std::move(groups), {});
+    for (uint32_t rank : {0, 1}) {
+      exchanged[rank].exchange.memory = Memory::kDevice;
+      Begin(rank, exchanged[rank]);
+    }
+    const auto& begun = std::get<Begun>(ranks[0]->said.front());
+    EXPECT_TRUE(begun.on_device);
+    queue.Add(begun.key, {begun.facts, 0b11, 1, {}, 0b11}, true);
+    Launch();
+  }
+  void Launch() {
+    for (const auto& [to, launch] : queue.TakeLaunches()) {
+      for (uint32_t rank : {0, 1}) {
+        EXPECT_TRUE(!Has(to, rank) || lane(rank).OnLaunch(launch).ok());
+      }
+    }
+  }
+  void EndLaunch(uint32_t rank, const Status& how = Status::Ok()) {
+    launchers[rank]->ends.push_back(how);
+    RunAll();
+  }
+  bool HasEnded(uint32_t rank) {
+    const auto* done = Told<protocol::to_front::PartDone>(rank);
+    return done != nullptr && done->status.ok();
+  }
+  static Status Broken() { return {StatusCode::kUnavailable, "NCCL has failed"}; }
+
+  std::vector<std::unique_ptr<LaunchesForTest>> launchers;
+  Exchanged exchanged[2] = {{1, 3, 1}, {2, 3, 2}};
+};
+
+TEST_F(GroupsOfLocalLaneTest, NoRankEndsBeforeAllHaveTheSum) {
+  BeginOnDevices({{{0, 1}, {}}});
+  const device::Launch& launch = launchers[1]->launches.at(0);
+  EXPECT_EQ(launch.kind, device::Launch::Kind::kReduceAll);
+  EXPECT_EQ(launch.bytes, 3 * kPieceBytes);
+  EXPECT_EQ(launch.from, reinterpret_cast<const std::byte*>(exchanged[1].input.data()));
+  EXPECT_EQ(launch.to, reinterpret_cast<const std::byte*>(exchanged[1].output.data()));
+  EndLaunch(0);
+  EXPECT_FALSE(HasEnded(0)) << "rank 1 has no sum yet";
+  EXPECT_TRUE(lane(0).HasWhole()) << "the last block is there";
+  EXPECT_FALSE(lane(1).IsDrained());
+  EndLaunch(1);
+  EXPECT_TRUE(HasEnded(0) && HasEnded(1));
+  EXPECT_EQ(Told<protocol::to_front::PartDone>(0)->receipt->count(), 2u);
+  EXPECT_TRUE(lane(0).IsDrained() && lane(1).IsDrained() && queue.IsIdle());
+  EXPECT_TRUE(ranks[0]->mover->UnderWay().empty()) << "nothing goes through the window";
+}
+
+// The error of one rank is that of all, although the other one has the sum.
+TEST_F(GroupsOfLocalLaneTest, ARankWhoseLaunchHasFailedTellsTheCarrier) {
+  BeginOnDevices({{{0, 1}, {}}});
+  EndLaunch(0);
+  EndLaunch(1, Broken());
+  EXPECT_FALSE(HasEnded(0) || HasEnded(1));
+  const auto& abort = std::get<Abort>(ranks[1]->said.back());
+  EXPECT_EQ(abort.why.message(), "tensor 'w': NCCL has failed");
+  EXPECT_TRUE(queue.BreakOff(kKey));
+  for (uint32_t rank : {0, 1}) {
+    lane(rank).OnFailed({kKey, abort.why}, Time());
+    EXPECT_EQ(Told<protocol::to_front::PartDone>(rank)->status, abort.why);
+  }
+  RunAll();
+  EXPECT_TRUE(lane(0).IsDrained() && lane(1).IsDrained() && queue.IsIdle());
+}
+
+TEST_F(GroupsOfLocalLaneTest, AnErrorWaitsForTheLastLaunch) {
+  BeginOnDevices({{{0, 1}, {}}});
+  EXPECT_TRUE(queue.BreakOff(kKey));
+  lane(1).OnFailed({kKey, Broken()}, Time());
+  EXPECT_EQ(Told<protocol::to_front::PartDone>(1), nullptr) << "the launch uses the memory";
+  EndLaunch(1);
+  ASSERT_NE(Told<protocol::to_front::PartDone>(1), nullptr);
+  EXPECT_EQ(Told<protocol::to_front::PartDone>(1)->status, Broken());
+}
+
+// It launches with a scratch unit, and so the others have a wrong sum.
+TEST_F(GroupsOfLocalLaneTest, ARankThatHasEndedLaunchesAndTheRoundIsAnError) {
+  queue.SetGroups({{{0, 1}, {}}}, {});
+  for (uint32_t rank : {0, 1}) {
+    exchanged[rank].exchange.memory = Memory::kDevice;
+    Begin(rank, exchanged[rank]);
+  }
+  const auto& begun = std::get<Begun>(ranks[0]->said.front());
+  queue.Add(begun.key, {begun.facts, 0b11, 1, {}, 0b11}, true);
+  lane(1).OnMail(protocol::to_lane::Withdraw{&exchanged[1].exchange});
+  Launch();
+  ASSERT_EQ(launchers[1]->launches.size(), 1u);
+  EXPECT_EQ(launchers[1]->launches[0].to, nullptr);
+  EndLaunch(1);
+  EndLaunch(0);
+  EXPECT_FALSE(HasEnded(0));
+  EXPECT_TRUE(lane(0).IsDrained() && lane(1).IsDrained());
+}
+
+// A rank that will not hear the decision decides itself.
+TEST_F(GroupsOfLocalLaneTest, WhoEndsEarlyLetsNoOtherRankHaveTheSum) {
+  BeginOnDevices({{{0, 1}, {}}});
+  EndLaunch(0);
+  lane(0).BreakOffGroups();
+  EndLaunch(1);
+  EXPECT_FALSE(HasEnded(0) || HasEnded(1));
+}
+
+TEST_F(GroupsOfLocalLaneTest, HomesFillBlocksFromTheirOutputsAndReadThem) {
+  BeginOnDevices({{{0}, {1}}, {{1}, {1}}});
+  EXPECT_EQ(launchers[1]->launches.at(0).kind, device::Launch::Kind::kReduce);
+  for (Exchanged& one : exchanged) one.output = one.input;  // of a group of one
+  for (Exchanged& one : exchanged) one.input.assign(one.input.size(), 1e9F);
+  for (uint32_t rank : {0, 1}) EndLaunch(rank);
+  const auto end_copies = [this] {
+    for (uint32_t rank : {0, 1}) {
+      for (uint32_t block : ranks[rank]->mover->UnderWay()) ranks[rank]->mover->End(block);
+    }
+    RunAll();
+  };
+  for (int i = 0; i < 6; ++i) end_copies();
+  for (const Exchanged& one : exchanged) {
+    EXPECT_EQ(one.output, std::vector<float>(one.output.size(), 3));
+  }
+  Launch();
+  EXPECT_EQ(launchers[0]->launches.at(1).kind, device::Launch::Kind::kGather);
+  EXPECT_EQ(launchers[0]->launches.at(1).from, launchers[0]->launches.at(1).to);
+  for (uint32_t rank : {0, 1}) {
+    EXPECT_FALSE(HasEnded(rank));
+    EndLaunch(rank);
+  }
+  EXPECT_TRUE(HasEnded(0) && HasEnded(1));
+}
+
+// Nobody has the result before the last block is decided.
+TEST_F(GroupsOfLocalLaneTest, AHomeThatCannotCopyTheSumEndsTheRoundAndNobodyGivesUp) {
+  BeginOnDevices({{{0}, {1}}, {{1}, {1}}});
+  for (uint32_t rank : {0, 1}) EndLaunch(rank);
+  for (int i = 0; i < 6; ++i) {
+    for (uint32_t rank : {0, 1}) {
+      MoverForTest& mover = *ranks[rank]->mover;
+      for (uint32_t block : mover.UnderWay()) {
+        const bool fails = rank == 1 && mover.CopyIn(block).way == Mover::Way::kUp;
+        mover.End(block, fails ? Broken() : Status::Ok());
+      }
+    }
+    RunAll();
+  }
+  Launch();
+  for (uint32_t rank : {0, 1}) EndLaunch(rank);
+  EXPECT_TRUE(ranks[1]->told.empty());
+  EXPECT_FALSE(HasEnded(0));
+  EXPECT_EQ(std::get<Abort>(ranks[1]->said.back()).why.message(), "tensor 'w': NCCL has failed");
+}
+
+TEST_F(GroupsOfLocalLaneTest, AnAtomicRoundDoesNotAskForGroups) {
+  exchanged[0].exchange.memory = Memory::kDevice;
+  exchanged[0].exchange.atomic = true;
+  Begin(0, exchanged[0]);
+  EXPECT_FALSE(std::get<Begun>(ranks[0]->said.back()).on_device);
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ void LocalRounds::OnBegun(uint32_t rank, const Begun& begun) {
     if (state.parts.size() <= rank) state.parts.resize(size_t{rank} + 1);
     state.parts[rank] = begun.part;
   }
+  if (begun.on_device) state.on_device |= Bit(rank);
   if (!state.failure.ok()) {
     events_.failed(begun.key, Bit(rank), state.failure);
   } else if (!begun.no_input.ok()) {
@@ -96,10 +97,12 @@ void LocalRounds::Look(const RoundKey& key) {
   if (root != kNoRank && (round.begun & Bit(root)) == 0) {
     return Fail(key, round, ErrorOfJoinedRoot(std::to_string(root)));
   }
+  CompleteRound complete{
+      state.facts, round.ranks & round.begun, round.last.who(), {}, state.on_device};
+  if (events_.waits != nullptr && events_.waits(complete)) return;
+  complete.parts = std::move(state.parts);
   round.is_decided = true;
   if (round.is_join) book_.EndJoin();
-  const CompleteRound complete{state.facts, round.ranks & round.begun, round.last.who(),
-                               std::move(state.parts)};
   if (events_.complete(key, complete)) Erase(key, round);
 }
 

@@ -22,6 +22,7 @@ struct CompleteRound {
   RankSet ranks = 0;
   uint32_t last = 0;             // the rank that began it last
   std::vector<SmallPart> parts;  // by rank
+  RankSet on_device = 0;         // ranks that can launch
 };
 
 class LocalRounds {
@@ -35,6 +36,9 @@ class LocalRounds {
     std::function<bool(const RoundKey&)> break_off;
     // The round has ended with this error, for these ranks, each of which has begun it.
     std::function<void(const RoundKey&, RankSet, const Status&)> failed;
+    // Asked before `complete`, without the parts. True: the round waits for LookAtAll. Null: none
+    // waits.
+    std::function<bool(const CompleteRound&)> waits = nullptr;
   };
   explicit LocalRounds(Events events) : events_(std::move(events)) {}
 
@@ -49,6 +53,8 @@ class LocalRounds {
   void Forget(TensorId tensor) { book_.Forget(tensor); }
   // A complete round is over in order.
   void OnOver(const RoundKey& key) { book_.Erase(key); }
+  // Rounds that had to wait may be complete now.
+  void LookAtAll();
 
   RankSet left() const { return book_.left(); }
   // Returns whether an error is kept for ranks that begin its round later.
@@ -58,13 +64,13 @@ class LocalRounds {
   struct State {
     LocalFacts facts;
     std::vector<SmallPart> parts;  // by rank
+    RankSet on_device = 0;
     Status failure;
   };
   using Book = RoundBook<State>;
   using Round = Book::Round;
 
   void Look(const RoundKey& key);
-  void LookAtAll();
   void Fail(const RoundKey& key, Round& round, const Status& why);
   void Erase(const RoundKey& key, const Round& round);
 

@@ -47,6 +47,8 @@ class LocalRoundsTest : public testing::Test {
   std::vector<TensorId> broken_off;
   bool can_break_off = true;
   bool is_over_at_once = false;
+  bool waits = false;
+  RankSet on_device = 0;
   std::vector<SmallPart> parts;
   LocalRounds rounds{{[this](const RoundKey& key, const CompleteRound& round) {
                         complete.push_back({key.tensor, round.ranks, round.last});
@@ -59,6 +61,10 @@ class LocalRoundsTest : public testing::Test {
                       },
                       [this](const RoundKey& key, RankSet to, const Status& why) {
                         failed.push_back({key.tensor, to, why.code(), why.message()});
+                      },
+                      [this](const CompleteRound& round) {
+                        on_device = round.on_device;
+                        return waits;
                       }}};
 };
 
@@ -244,6 +250,36 @@ TEST_F(LocalRoundsTest, KeepsErrorsUntilTheLastRankHasBegun) {
   EXPECT_TRUE(rounds.KeepsErrors());
   Begin(2, 1);
   EXPECT_FALSE(rounds.KeepsErrors());
+}
+
+TEST_F(LocalRoundsTest, ACompleteRoundMayHaveToWait) {
+  waits = true;
+  for (uint32_t rank : {0, 1, 2}) {
+    Begun begun{Key(1), FactsOf(0b111), 0, {rank + 4, 0, 64}, {}};
+    begun.on_device = rank != 1;
+    rounds.OnBegun(rank, begun);
+  }
+  EXPECT_EQ(on_device, 0b101u);
+  EXPECT_TRUE(complete.empty());
+  Begin(0, 2);
+  rounds.OnAbort(0, {Key(2), Late("late")});
+  EXPECT_EQ(failed.size(), 1u) << "others go on";
+  waits = false;
+  rounds.LookAtAll();
+  EXPECT_EQ(complete, (Completes{{1, 0b111, 2}}));
+  EXPECT_EQ(parts.size(), 3u);
+}
+
+TEST_F(LocalRoundsTest, ARoundThatWaitsEndsInTheErrorOfARank) {
+  waits = true;
+  for (uint32_t rank : {0, 1, 2}) Begin(rank, 1);
+  rounds.OnAbort(1, {Key(1), Late("late")});
+  ASSERT_EQ(failed.size(), 1u);
+  EXPECT_EQ(failed[0].to, 0b111u);
+  EXPECT_TRUE(broken_off.empty());
+  waits = false;
+  rounds.LookAtAll();
+  EXPECT_TRUE(complete.empty());
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ std::string TermsOf(const LocalEngineOptions& options) {
   std::string terms = "BytePS " + options.version;
   if (options.same_bits) terms += ", BYTEPS_SAME_BITS=1";
   if (options.sum_group != 1) terms += ", BYTEPS_SUM_GROUP=" + std::to_string(options.sum_group);
+  if (!options.groups_wish.empty()) terms += ", BYTEPS_DEVICE_SUMS=" + options.groups_wish;
   return terms;
 }
 

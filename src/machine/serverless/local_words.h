@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/machine/room/fields.h"
+#include "src/machine/room/group_words.h"
 #include "src/machine/room/small_parts.h"
 #include "src/machine/room/words.h"
 
@@ -39,8 +40,9 @@ struct Begun {
   LocalFacts facts;
   // In a join: the operations that this rank took part in (wire/join_word.h).
   uint32_t operations = 0;
-  SmallPart part;   // what the rank brings, if it is small
-  Status no_input;  // not kOk: the rank brings nothing, and the round ends in this error
+  SmallPart part;          // what the rank brings, if it is small
+  Status no_input;         // not kOk: the rank brings nothing, and the round ends in this error
+  bool on_device = false;  // the rank can launch: its memory is on the device that it has said
 };
 // The rank takes part in nothing else until the next join of all.
 struct Joined {};
@@ -62,8 +64,10 @@ struct Combined {
 
 // The vocabulary, for WordChannel. A wire::Message is about names.
 struct LocalWords {
-  using ToCarrier = std::variant<Begun, Joined, Abort, Leaves, GaveUp, wire::Message>;
-  using ToRank = std::variant<Failed, Combined, MayLeave, CarrierLeaves, JobOver, wire::Message>;
+  using ToCarrier =
+      std::variant<Begun, Joined, Abort, Leaves, GaveUp, HasDevice, Met, Broken, wire::Message>;
+  using ToRank = std::variant<Failed, Combined, MayLeave, CarrierLeaves, JobOver, SumsSo,
+                              UnitLaunch, GroupOver, wire::Message>;
 
   // Returns the round and the ranks that the word shows a sign of; none: the carrier must hear the
   // word now.
@@ -98,6 +102,7 @@ void Fields(auto& archive, WordOf<Begun> auto& word) {
   archive.Number(word.part.offset);
   archive.Number(word.part.bytes);
   archive.How(word.no_input);
+  archive.Flag(word.on_device);
   archive.Check([&](const WordLimits& limits) {
     const LocalFacts& facts = word.facts;
     const SmallPart& part = word.part;

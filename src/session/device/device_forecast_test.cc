@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "src/session/device/group_tools.h"
+
 namespace byteps::session {
 namespace {
 
@@ -94,7 +96,7 @@ TEST_F(DeviceForecastTest, IslandsBehindSwitchesWouldBeFaster) {
   const plan::DeviceSums sums = Plan();
   EXPECT_EQ(sums.way, plan::DeviceWay::kIslands);
   EXPECT_EQ(sums.groups.size(), 2u);
-  EXPECT_THAT(plan::DescribeDeviceSums(sums, true), HasSubstr("3.00 bytes each way"));
+  EXPECT_THAT(plan::DescribeDeviceSums(sums), HasSubstr("3.00 bytes each way"));
 }
 
 TEST_F(DeviceForecastTest, ASlowNetworkKeepsTheWindow) {
@@ -145,6 +147,26 @@ TEST_F(DeviceForecastTest, AMachineWithoutServersHasNoNetwork) {
   EXPECT_FALSE(machine.has_servers);
   EXPECT_TRUE(machine.is_one_member);
   EXPECT_EQ(ForeseeDeviceSums(options_, machine).loads.network, 0);
+}
+
+// Without servers there is one machine, and its ranks say the same.
+TEST_F(DeviceForecastTest, DevicesMayAddWhereAMachineMayWantIt) {
+  const auto look = [] { return Result<DeviceSight>(Status(StatusCode::kUnavailable, "none")); };
+  options_.device_sums = "window";
+  EXPECT_TRUE(DevicesMayAdd(options_)) << "another machine has options of its own";
+  EXPECT_EQ(GroupToolsOf(options_, look).find, nullptr);
+  options_.num_worker = 1;
+  options_.num_server = 0;
+  EXPECT_FALSE(DevicesMayAdd(options_));
+  for (const char* wish : {"auto", "nccl"}) {
+    options_.device_sums = wish;
+    options_.same_bits = "0";
+    EXPECT_TRUE(DevicesMayAdd(options_));
+    EXPECT_NE(GroupToolsOf(options_, look).find, nullptr);
+    options_.same_bits = "1";
+    EXPECT_FALSE(DevicesMayAdd(options_));
+    EXPECT_EQ(GroupToolsOf(options_, look).find, nullptr);
+  }
 }
 
 }  // namespace

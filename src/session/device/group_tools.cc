@@ -24,7 +24,7 @@ machine::PlannedSums PlanDevices(const config::Options& options, const LookAtDev
   for (const machine::HasDevice& one : devices) uuids.push_back(one.uuid);
   const plan::DeviceSums sums = ForeseeDeviceSums(
       options, DeviceMachineOf(options, sight->host, sight->cards, sight->gpus, uuids));
-  planned.text = plan::DescribeDeviceSums(sums, true);
+  planned.text = plan::DescribeDeviceSums(sums);
   const bool is_window =
       sums.way == plan::DeviceWay::kWindow || sums.way == plan::DeviceWay::kCopies;
   if (!is_window) planned.groups = sums.groups;
@@ -35,14 +35,17 @@ machine::PlannedSums PlanDevices(const config::Options& options, const LookAtDev
 }  // namespace
 
 // With same_bits=1 bits depend on ranks and inputs alone, and NCCL has an order of its own. Each
-// machine has a device_sums of its own.
+// machine has a device_sums of its own; ranks of one machine without servers have the same.
 bool DevicesMayAdd(const config::Options& options) {
-  return config::IsDistributed(options) && !config::SameBits(options);
+  return (config::IsDistributed(options) || WantsGroups(options)) && !config::SameBits(options);
+}
+
+bool WantsGroups(const config::Options& options) {
+  return options.device_sums == "auto" || options.device_sums == "nccl";
 }
 
 machine::GroupTools GroupToolsOf(const config::Options& options, LookAtDevices look) {
-  const bool is_asked = options.device_sums == "auto" || options.device_sums == "nccl";
-  if (!is_asked || !DevicesMayAdd(options)) return {};
+  if (!WantsGroups(options) || !DevicesMayAdd(options)) return {};
   machine::GroupTools tools;
   tools.find = [file = options.nccl_library,
                 blocks = options.cuda_launches_block]() -> Result<std::shared_ptr<device::Groups>> {

@@ -10,6 +10,9 @@ namespace byteps::session {
 // Returns whether groups of devices may sum on some machine of the job of these options.
 bool DevicesMayAdd(const config::Options& options);
 
+// Returns whether a user wants groups of devices where the plan finds some.
+bool WantsGroups(const config::Options& options);
+
 // Returns no tools where a user does not want groups. `look` is called for each plan.
 machine::GroupTools GroupToolsOf(const config::Options& options, LookAtDevices look);
 

@@ -270,6 +270,10 @@ class KillJob:
         self.wait(is_new, f"{label} again")
         return self.process_of(label)
 
+    def wait_for_message(self, text: str) -> None:
+        """Wait until the launcher has said this; it may hear of a loss later than the workers."""
+        self.wait(lambda: text in self.err, f"'{text}'")
+
     def stop(self, limit_s: float = LIMIT_S) -> int:
         """Ask the workers to stop, wait for the end, return the exit code."""
         for link, log in self._links.items():

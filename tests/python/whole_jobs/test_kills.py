@@ -84,6 +84,7 @@ def test_a_worker_is_killed(start: Start, servers, victim) -> None:
     job.go_on(rest, moment, rounds=5)
     # Now: who is last to leave is alone in the end.
     assert job.logs[rest[0]].rounds[-1].members == rest
+    job.wait_for_message("going on with 3 workers")
     check_end(job)
     assert last_receipts(job, rest) == [rest] * 3
     assert job.messages() == [
@@ -140,6 +141,7 @@ def test_two_servers_are_killed_and_not_started_again(start: Start) -> None:
     job.go_on(ALL, moment)
     moment = job.send("server 1", signal.SIGKILL)
     job.go_on(ALL, moment, rounds=5)
+    job.wait_for_message("going on with 2 servers")
     check_end(job)
     assert all_receipts(job) == {tuple(ALL)}
     *losses, last = job.messages()

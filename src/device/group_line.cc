@@ -14,8 +14,7 @@ namespace byteps::device {
 namespace {
 
 constexpr Duration kAskEvery = milliseconds(100);  // for errors, while launches are under way
-// The shortest and the longest pause between two questions whether a call has ended.
-constexpr Duration kPauseMin = microseconds(20);
+constexpr Duration kPauseMin = microseconds(20);   // between two questions whether a call has ended
 constexpr Duration kPauseMax = milliseconds(1);
 
 static_assert(CopyStream::kBatches == 2, "launches alternate between two batches");
@@ -37,13 +36,13 @@ struct GroupLine::State {
   enum class Phase : uint8_t { kMeeting, kOpen, kLeaving, kAborting };
 
   // The permission to call the library. One thread has it at a time. While the line aborts, only
-  // the thread that aborts gets it.
+  // the thread that aborts gets it. Nobody gets it when the line has ended.
   class Call {
    public:
     explicit Call(State& state) : state_(state) {
       MutexLock lock(state.mutex);
-      while (state.in_call && state.phase != Phase::kAborting) lock.Wait(state.changed);
-      may_ = state.phase != Phase::kAborting;
+      while (state.in_call && state.MayCall()) lock.Wait(state.changed);
+      may_ = state.MayCall();
       if (may_) state.in_call = true;
     }
     ~Call() {
@@ -79,6 +78,7 @@ struct GroupLine::State {
   }
   bool AwaitEnd();
   void Silence();
+  bool MayCall() BYTEPS_REQUIRES(mutex) { return phase != Phase::kAborting && !is_over; }
   void Tell(const Done& done, const Status& status);
   Status reason();
   std::string Where() const;
@@ -373,11 +373,12 @@ Status GroupLine::State::LeaveOthers() {
   return AwaitLibrary();
 }
 
-// If the line aborts: tells the owners of launches when nothing touches their memory any more.
+// Ends all calls. Behind an abort: tells the owners of launches when nothing touches their memory.
 void GroupLine::State::EndAborted() {
   {
     MutexLock lock(mutex);
-    if (phase != Phase::kAborting) return;
+    while (in_call && phase != Phase::kAborting) lock.Wait(changed);
+    if (phase != Phase::kAborting) return in_call = true, void();
     while (!is_aborted) lock.Wait(changed);
   }
   if (stream != nullptr) stream->Drain();
@@ -391,8 +392,8 @@ void GroupLine::State::RunKeeper() {
   while (AwaitQuestion()) AskForErrors();
   {
     MutexLock lock(mutex);
-    if (phase != Phase::kAborting) return;
-    while (in_call) lock.Wait(changed);
+    while (phase == Phase::kAborting && in_call && !is_over) lock.Wait(changed);
+    if (phase != Phase::kAborting || is_over) return;
     in_call = true;
   }
   if (communicator != nullptr) {

@@ -48,7 +48,8 @@ class MemberMachine {
                                Put(to,
                                    [this, to, message] { parts_[to].front->OnMessage(message); });
                              },
-                             [this](uint32_t rank) { LetLeave(rank); }}),
+                             [this](uint32_t rank) { LetLeave(rank); },
+                             [this](const std::vector<TensorId>& all) { shards_.Forget(all); }}),
         carrier_(count, 1, shape_.block_bytes, transfers_,
                  {[this](uint32_t, const protocol::LaneMail& what) { shards_.OnMail(what); },
                   [this](uint32_t to, const MemberWords::ToRank& word) {

@@ -4,11 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -26,8 +28,8 @@ namespace byteps::machine {
 
 // Does the work of a lane for the carrier. What the ranks reduce has another number added to it in
 // the answer, so that it differs from what is pushed; other pushed bytes are the answer. An error
-// that is asked for when all pieces are answered comes too late. The schedule takes the steps one
-// by one, in any order.
+// that is asked for when all pieces are answered comes too late. Nothing of a forgotten tensor is
+// answered. The schedule takes the steps one by one, in any order.
 class ScheduledShards {
  public:
   using Tell = std::function<void(protocol::FrontMail)>;
@@ -40,6 +42,7 @@ class ScheduledShards {
   void OnMail(const protocol::LaneMail& mail) {
     if (const auto* begin = std::get_if<protocol::to_lane::Begin>(&mail)) {
       open_[begin->exchange->serial] = {begin->exchange, 0, 0};
+      if (forgotten_.contains(begin->exchange->tensor.id)) return;
       for (uint32_t i = 0; i < begin->exchange->count; ++i) {
         const uint32_t number = begin->exchange->first_piece + i;
         steps_.emplace_back([this, serial = begin->exchange->serial, number] {
@@ -60,9 +63,19 @@ class ScheduledShards {
       tell_(protocol::to_front::Settled{settle->question});
     }
   }
+  void Forget(const std::vector<TensorId>& tensors) {
+    forgotten_.insert(tensors.begin(), tensors.end());
+    for (const auto& [serial, open] : open_) {
+      if (IsForgotten(open)) Stop(serial);
+    }
+  }
   uint64_t too_late() const { return too_late_; }
-  // Returns whether no exchange is open.
-  bool IsIdle() const { return open_.empty() && stages_.empty(); }
+  // Returns whether no exchange is open, but those of forgotten tensors: the carrier hears that a
+  // tensor is forgotten only if one of its ranks knew the tensor.
+  bool IsIdle() const {
+    const auto is_forgotten = [this](const auto& one) { return IsForgotten(one.second); };
+    return std::ranges::all_of(open_, is_forgotten) && stages_.empty();
+  }
   // Takes one step; `pick` chooses it by number. False: there is no step.
   bool Step(const std::function<uint64_t(uint64_t)>& pick) {
     if (steps_.empty()) return false;
@@ -85,9 +98,10 @@ class ScheduledShards {
     BlockTransfers::Way way = BlockTransfers::Way::kCollect;
   };
 
+  bool IsForgotten(const Open& open) const { return forgotten_.contains(open.exchange->tensor.id); }
   void Enter(uint64_t serial, uint32_t number, BlockTransfers::Way way) {
     auto open = open_.find(serial);
-    if (open == open_.end()) return;
+    if (open == open_.end() || IsForgotten(open->second)) return;
     const protocol::Exchange& exchange = *open->second.exchange;
     const protocol::Spans spans = exchange.spans->SpansOf(number);
     std::vector<std::byte>& bytes = bytes_[{serial, number}];
@@ -144,7 +158,7 @@ class ScheduledShards {
   }
   void Abort(const protocol::to_lane::Abort& abort) {
     auto open = open_.find(abort.serial);
-    if (open == open_.end()) return;
+    if (open == open_.end() || IsForgotten(open->second)) return;
     if (open->second.answered < open->second.exchange->count) return Fail(abort.serial, abort.why);
     ++too_late_;
   }
@@ -165,12 +179,15 @@ class ScheduledShards {
     return part;
   }
   void LetGo(uint64_t serial) {
+    Stop(serial);
+    open_.erase(serial);
+  }
+  void Stop(uint64_t serial) {
     for (auto& [entry, stage] : stages_) {
       if (stage.serial == serial) transfers_.CallOff(stage.ticket);
     }
     std::erase_if(stages_, [&](const auto& one) { return one.second.serial == serial; });
     std::erase_if(bytes_, [&](const auto& one) { return one.first.first == serial; });
-    open_.erase(serial);
   }
 
   BlockTransfers& transfers_;
@@ -179,6 +196,7 @@ class ScheduledShards {
   std::map<uint64_t, Open> open_;
   std::map<uint64_t, InStage> stages_;  // by entry
   std::map<std::pair<uint64_t, uint32_t>, std::vector<std::byte>> bytes_;
+  std::set<TensorId> forgotten_;
   std::vector<std::function<void()>> steps_;
   uint64_t entries_ = 0;
   uint64_t too_late_ = 0;
@@ -191,6 +209,7 @@ class ScheduledCoordinator {
   struct Events {
     std::function<void(uint32_t rank, const wire::Message& message)> say;
     std::function<void(uint32_t rank)> leaves;
+    std::function<void(const std::vector<TensorId>& tensors)> forget;  // to the shards
   };
   ScheduledCoordinator(uint32_t ranks, Events events) : events_(std::move(events)), heard_(ranks) {
     constexpr uint32_t kWeights[] = {1};
@@ -225,13 +244,21 @@ class ScheduledCoordinator {
       Answer(names_.OnLetGo(rank, *let_go));
     } else if (std::holds_alternative<wire::Leave>(message)) {
       events_.leaves(rank.number);
+      left_.insert(rank.incarnation);
+      names_.ForgetLost([this](uint64_t who) { return left_.contains(who); });
+      Answer(names_.ForgetUnheld());
     } else {
       ADD_FAILURE() << "rank " << rank.number << " says something else";
     }
   }
   void Answer(const protocol::Declarations::Answers& answers) {
     for (const protocol::Declarations::Answer& answer : answers) {
-      if (answer.to == protocol::Declarations::kServers) continue;
+      if (answer.to == protocol::Declarations::kServers) {
+        const auto* forgotten = std::get_if<wire::Forgotten>(&answer.message);
+        if (forgotten != nullptr) events_.forget(forgotten->tensors);
+        continue;
+      }
+      if (left_.contains(answer.to)) continue;
       events_.say(static_cast<uint32_t>(answer.to - 1), answer.message);
     }
   }
@@ -239,6 +266,7 @@ class ScheduledCoordinator {
   const Events events_;
   protocol::Declarations names_;
   std::vector<std::deque<wire::Message>> heard_;  // by rank
+  std::set<uint64_t> left_;
 };
 
 }  // namespace byteps::machine

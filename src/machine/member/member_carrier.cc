@@ -4,6 +4,7 @@
 #include <bit>
 #include <variant>
 
+#include "src/machine/member/run_spans.h"
 #include "src/protocol/never_complete.h"
 #include "src/protocol/worker/exchange/front_rules.h"
 
@@ -22,37 +23,6 @@ ShardId ShardsEnd(const wire::View& view) {
 }
 
 }  // namespace
-
-class MemberCarrier::RunSpans final : public protocol::SpanSource {
- public:
-  RunSpans(const MemberFacts& facts, uint32_t first_piece, ByteSpan memory)
-      : facts_(facts), memory_(memory) {
-    for (const MemberFacts::Run& run : facts.pieces) {
-      begins_.push_back(first_piece);
-      first_piece += run.count;
-    }
-    end_ = first_piece;
-  }
-  uint32_t end() const { return end_; }
-
-  protocol::Spans SpansOf(uint32_t number) const override {
-    auto next = std::ranges::upper_bound(begins_, number);
-    const auto& run = facts_.pieces[static_cast<size_t>(next - begins_.begin()) - 1];
-    protocol::Spans spans;
-    spans.piece_bytes = run.bytes;
-    spans.push_offset = run.push_offset;
-    spans.push = memory_.first(run.push_bytes);
-    spans.want_offset = run.want_offset;
-    spans.want = memory_.first(run.want_bytes);
-    return spans;
-  }
-
- private:
-  const MemberFacts& facts_;
-  const ByteSpan memory_;
-  std::vector<uint32_t> begins_;
-  uint32_t end_ = 0;
-};
 
 MemberCarrier::MemberCarrier(uint32_t ranks, uint32_t lanes, size_t piece_bytes_max,
                              BlockTransfers& transfers, Events events)
@@ -122,6 +92,7 @@ void MemberCarrier::Hear(uint32_t rank, const MemberWords::ToCarrier& word) {
 }
 
 void MemberCarrier::On(uint32_t rank, const member::Begun& word) {
+  if (AreGone(Bit(rank))) return;  // it withdraws its own
   const bool is_join = word.facts.how == Combine::kLast;
   Round* round = book_.Begin(rank, word.key, word.facts.ranks, is_join, word.operations);
   if (round == nullptr) return;  // each rank withdraws its own
@@ -261,29 +232,34 @@ void MemberCarrier::On(uint32_t, const member::Retired& word) {
     book_.Retire(tensor, 0);
     fresh.push_back(tensor);
     homes_.erase(tensor);
-    for (const RoundKey& key : book_.KeysOf(tensor, 0)) {
-      Round& round = *book_.Find(key);
-      transfers_.Close(key);
-      round.begun = round.ranks = 0;  // nobody is told of its end
-      if (round.extra.serial == 0 || round.extra.end.has_value()) {
-        book_.Erase(key);
-      } else {
-        OnEnd(exchanges_.Withdraw(round.extra.serial));
-      }
-    }
+    for (const RoundKey& key : book_.KeysOf(tensor, 0)) Drop(key);
   }
   lanes_.Retire(fresh);
 }
 
+void MemberCarrier::Drop(const RoundKey& key) {
+  Round& round = *book_.Find(key);
+  if (round.ranks == 0) return;  // it is dropped, and not every lane has released it
+  transfers_.Close(key);
+  round.begun = round.ranks = 0;  // nobody is told of its end
+  if (round.extra.serial == 0 || round.extra.end.has_value()) return book_.Erase(key);
+  OnEnd(exchanges_.Withdraw(round.extra.serial));
+}
+
 // Forgets the tensors. Each rank says the word. A slow rank has said before that they are retired.
+// Ranks that have left hold no tensor any more, and withdraw what they have begun. No server ends
+// that: it has forgotten the tensors, too.
 void MemberCarrier::On(uint32_t, const member::Forgotten& word) {
   for (TensorId tensor : word.tensors) {
     for (const RoundKey& key : book_.KeysOf(tensor, 0)) {
-      const State& state = book_.Find(key)->extra;
-      if (state.serial == 0 || state.end.has_value()) continue;
-      return events_.fail({StatusCode::kProtocol, "a process of this machine has forgotten '" +
-                                                      state.facts.name +
-                                                      "', which others exchange; restart the job"});
+      const Round& round = *book_.Find(key);
+      const bool is_open = round.extra.serial != 0 && !round.extra.end.has_value();
+      if (is_open && !AreGone(round.begun)) {
+        return events_.fail({StatusCode::kProtocol,
+                             "a process of this machine has forgotten '" + round.extra.facts.name +
+                                 "', which others exchange; restart the job"});
+      }
+      Drop(key);
     }
     book_.Forget(tensor);
     homes_.erase(tensor);
@@ -341,6 +317,16 @@ bool MemberCarrier::MayLaunch(const Round& round) const {
   return round.extra.on_device == all && round.begun == all && round.ranks == all &&
          book_.left() == 0 && !facts.atomic && has_bytes &&
          device::CanReduce(facts.type, InGroup(facts.how));
+}
+
+// Returns whether all these ranks of the machine have left the job. The view tells it before the
+// ranks say so here, or after that.
+bool MemberCarrier::AreGone(RankSet ranks) const {
+  for (RankSet left = ranks & ~book_.left(); left != 0; left &= left - 1) {
+    const auto local_rank = static_cast<uint32_t>(std::countr_zero(left));
+    if (std::ranges::find(gone_, machine_ranks_.RankOf(local_rank)) == gone_.end()) return false;
+  }
+  return true;
 }
 
 std::optional<uint32_t> MemberCarrier::GoneOf(uint32_t process_set) const {

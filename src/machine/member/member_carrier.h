@@ -29,6 +29,8 @@
 
 namespace byteps::machine {
 
+class RunSpans;
+
 class MemberCarrier {
  public:
   struct Events {
@@ -63,8 +65,6 @@ class MemberCarrier {
   void Close(const Status& why);
 
  private:
-  // The spans of the pieces. Only their sizes count, because the stages have the bytes.
-  class RunSpans;
   struct State {
     MemberFacts facts;
     std::shared_ptr<const std::vector<ShardId>> homes;
@@ -97,6 +97,8 @@ class MemberCarrier {
   Status Check(const member::Begun& word, const State& state) const;
   void Look(const RoundKey& key);
   void LookAtAll();
+  // Ends a round here that no rank of the machine takes part in any more.
+  void Drop(const RoundKey& key);
   void Begin(const RoundKey& key, Round& round);
   SumsChoice::Events ChoiceEvents();
   bool MayLaunch(const Round& round) const;
@@ -106,6 +108,7 @@ class MemberCarrier {
   void OnEnd(const std::optional<protocol::Exchanges::End>& end);
   void EraseIfOver(const RoundKey& key);
   void Settle();
+  bool AreGone(RankSet ranks) const;
   // A rank of this process set that has left the job, wherever it was.
   std::optional<uint32_t> GoneOf(uint32_t process_set) const;
   std::string LackOf(RankSet missing) const;

@@ -10,108 +10,13 @@
 #include <utility>
 #include <vector>
 
-#include "src/machine/machine_for_test.h"
+#include "src/machine/member/member_carrier_for_test.h"
 
 namespace byteps::machine {
 namespace {
 
 namespace to_front = protocol::to_front;
 namespace to_lane = protocol::to_lane;
-
-constexpr RoundKey kMemberRound = {5, 1, 0};
-constexpr uint32_t kMemberRanks = 2;
-
-local::WindowShape MemberShape() {
-  local::WindowShape shape;
-  shape.ranks = kMemberRanks;
-  shape.block_bytes = 1024;
-  return shape;
-}
-
-// Tests ranks 2 and 3 of a job of four, with one lane.
-class MemberCarrierTest : public testing::Test {
- protected:
-  static to_lane::View View(uint64_t epoch = 1, bool others_left = false) {
-    auto view = std::make_shared<wire::View>();
-    view->epoch = epoch;
-    view->generation = view->began = 1;
-    for (uint32_t rank = 0; rank < 4; ++rank) {
-      wire::WorkerInfo worker;
-      worker.rank = rank;
-      worker.slot = rank / 2 * 2;
-      worker.local_rank = rank % 2;
-      worker.left = others_left && rank == 1;
-      view->workers.push_back(worker);
-    }
-    wire::ServerInfo server;
-    server.shard_weights = {1};
-    view->servers.push_back(server);
-    return {view, 2};
-  }
-  static member::Begun BegunWord(RankSet ranks = 0b11, Combine how = Combine::kSum) {
-    member::Begun begun;
-    begun.key = kMemberRound;
-    begun.facts.name = "w";
-    begun.facts.ranks = ranks;
-    begun.facts.how = how;
-    begun.facts.pieces = {{3, 1024, 0, 1024, 0, 1024}, {1, 16, 0, 16, 0, 16}};
-    begun.facts.homes = {0, 0, 0, 0};
-    begun.push_bytes = 1024;
-    return begun;
-  }
-  // Returns the last exchange that the lane was told of; null: none.
-  const protocol::Exchange* Exchange() {
-    const protocol::Exchange* last = nullptr;
-    for (const protocol::LaneMail& mail : mails) {
-      if (const auto* begin = std::get_if<to_lane::Begin>(&mail)) last = begin->exchange;
-    }
-    return last;
-  }
-  size_t CountAborts() {
-    return static_cast<size_t>(std::ranges::count_if(mails, [](const protocol::LaneMail& mail) {
-      return std::holds_alternative<to_lane::Abort>(mail);
-    }));
-  }
-  void EndExchange(const Status& how) {
-    to_front::PartDone part;
-    part.serial = Exchange()->serial;
-    part.tensor = kMemberRound.tensor;
-    part.pieces = 4;
-    part.status = how;
-    auto receipt = std::make_shared<SlotSet>();
-    receipt->Insert(2);
-    part.receipt = receipt;
-    carrier.OnMail(part);
-  }
-  // Returns the words of one kind that a rank was told.
-  template <typename Kind>
-  std::vector<Kind> ToldTo(uint32_t rank) {
-    std::vector<Kind> all;
-    for (const auto& [to, word] : told) {
-      const auto* one = std::get_if<Kind>(&word);
-      if (to == rank && one != nullptr) all.push_back(*one);
-    }
-    return all;
-  }
-
-  WindowForTest window{MemberShape()};
-  BlockTransfers transfers{window.of(0)};
-  std::vector<protocol::LaneMail> mails;
-  std::vector<std::pair<uint32_t, MemberWords::ToRank>> told;
-  std::vector<Status> failures;
-  int plans = 0;
-  std::vector<std::string> lines;
-  MemberCarrier carrier{
-      kMemberRanks,
-      1,
-      MemberShape().block_bytes,
-      transfers,
-      {[this](uint32_t, protocol::LaneMail mail) { mails.push_back(std::move(mail)); },
-       [this](uint32_t rank, const MemberWords::ToRank& word) { told.emplace_back(rank, word); },
-       [](protocol::FrontMail) {}, [this](const Status& why) { failures.push_back(why); },
-       [this](const std::vector<HasDevice>&) { ++plans; },
-       [this](const std::string& line, bool) { lines.push_back(line); }}};
-};
 
 // Both ranks have their tensors on devices.
 class MemberGroupsTest : public MemberCarrierTest {
@@ -322,69 +227,14 @@ TEST_F(MemberCarrierTest, RanksThatHaveJoinedAreNotWaitedForAndTheMachineJoinsWi
   EXPECT_TRUE(std::get<to_lane::Joined>(mails.back()).ranks.empty()) << "all of it";
 }
 
-TEST_F(MemberCarrierTest, ARankThatLeavesEndsWhatItIsIn) {
-  carrier.OnView(View());
-  carrier.OnWord(0, BegunWord());
-  carrier.OnWord(1, BegunWord());
-  carrier.OnWord(1, Leaves());
-  EXPECT_EQ(CountAborts(), 1u);
-  EXPECT_EQ(ToldTo<MayLeave>(1).size(), 1u);
-  EndExchange(Status::Ok());
-  ASSERT_EQ(ToldTo<member::Ended>(0).size(), 1u);
-  EXPECT_NE(ToldTo<member::Ended>(0)[0].status.message().find("worker 3"), std::string::npos);
-}
-
-TEST_F(MemberCarrierTest, ARoundThatARankHasBegunAloneEndsWhenTheRankLeaves) {
-  carrier.OnView(View());
-  carrier.OnWord(1, BegunWord());
-  carrier.OnWord(1, Leaves());
-  ASSERT_EQ(CountAborts(), 1u) << "it needs a rank that never brings its part";
-  const Status why = std::get<to_lane::Abort>(mails.back()).why;
-  EXPECT_NE(why.message().find("worker 3"), std::string::npos) << why.message();
-  EndExchange(why);
-  EXPECT_TRUE(ToldTo<member::Ended>(1).empty()) << "the rank has gone";
-  carrier.OnWord(0, BegunWord());
-  ASSERT_EQ(ToldTo<member::Ended>(0).size(), 1u);
-  EXPECT_EQ(ToldTo<member::Ended>(0)[0].status, why);
-}
-
-// The owners may decide after the other ranks have begun the round.
-TEST_F(MemberCarrierTest, ARoundOfARankThatHasLeftNeverOpens) {
-  carrier.OnView(View());
-  carrier.OnWord(1, BegunWord());
-  carrier.OnWord(1, Leaves());
-  carrier.OnWord(0, BegunWord());
-  ASSERT_EQ(CountAborts(), 1u);
-  const Status why = std::get<to_lane::Abort>(mails.back()).why;
-  EndExchange(why);
-  ASSERT_EQ(ToldTo<member::Ended>(0).size(), 1u);
-  EXPECT_EQ(ToldTo<member::Ended>(0)[0].status, why);
-  EXPECT_TRUE(ToldTo<member::Ended>(1).empty());
-}
-
-TEST_F(MemberCarrierTest, ARoundThatWaitsHereEndsWhenARankElsewhereHasLeft) {
-  carrier.OnView(View());
-  carrier.OnWord(0, BegunWord());
-  EXPECT_EQ(CountAborts(), 0u);
-  carrier.OnView(View(2, true));
-  carrier.OnMail(to_front::HandOver{0, 2, {{}}});
-  EXPECT_EQ(CountAborts(), 1u);
-}
-
 TEST_F(MemberCarrierTest, WhatTheRanksDisagreeAboutIsWithdrawnOnce) {
   carrier.OnView(View());
   carrier.OnWord(0, BegunWord());
   carrier.OnWord(1, BegunWord());
   carrier.OnWord(1, member::Retired{{kMemberRound.tensor}});
   carrier.OnWord(0, member::Retired{{kMemberRound.tensor}});
-  size_t withdrawn = 0;
-  size_t retired = 0;
-  for (const protocol::LaneMail& mail : mails) {
-    withdrawn += std::holds_alternative<to_lane::Withdraw>(mail) ? 1 : 0;
-    retired += std::holds_alternative<to_lane::Retire>(mail) ? 1 : 0;
-  }
-  EXPECT_EQ(withdrawn, 1u);
-  EXPECT_EQ(retired, 1u);
+  EXPECT_EQ(CountMails<to_lane::Withdraw>(), 1u);
+  EXPECT_EQ(CountMails<to_lane::Retire>(), 1u);
   carrier.OnMail(to_front::Released{0, Exchange()->serial, kMemberRound.tensor});
   EXPECT_TRUE(told.empty());
 }

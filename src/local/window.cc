@@ -409,6 +409,13 @@ RankSet Window::lost() const { return words_.lost.load(); }
 
 RankSet Window::left() const { return words_.left.load(); }
 
+void Window::MarkAborted() {
+  words_.aborted.fetch_or(Bit(rank_));
+  Notify(~RankSet{0});
+}
+
+RankSet Window::aborted() const { return words_.aborted.load(); }
+
 Status Window::Loss() const {
   RankSet gone = lost();
   if (gone == 0) return Status::Ok();

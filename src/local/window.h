@@ -99,6 +99,10 @@ class Window {
   RankSet lost() const;
   // Returns the ranks that take part no more, in order.
   RankSet left() const;
+  // Tells all ranks that this rank has aborted its group of devices (machine/room/launcher.h). Any
+  // thread, any number of times.
+  void MarkAborted();
+  RankSet aborted() const;
   // Returns kPeerLost with the names of the lost ranks, if there are any.
   Status Loss() const;
   // Returns the ranks that have something to do in this use now: fill, sum, or release it once it

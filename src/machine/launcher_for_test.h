@@ -197,7 +197,7 @@ class LaunchesForTest final : public Launcher {
   std::optional<PlannedSums> TakePlan() override { return std::nullopt; }
   void Meet(const SumsSo&) override {}
   std::optional<Met> TakeMet() override { return std::nullopt; }
-  std::optional<Broken> TakeBroken() override { return std::nullopt; }
+  std::optional<Broken> TakeBroken() override { return std::exchange(broken, std::nullopt); }
   void Launch(device::Launch launch, const protocol::DeviceMemory*) override {
     launches.push_back(std::move(launch));
   }
@@ -207,10 +207,12 @@ class LaunchesForTest final : public Launcher {
     ends.pop_front();
     return how;
   }
-  void End(const Status&) override {}
+  void End(const Status& why) override { over.push_back(why); }
 
   std::vector<device::Launch> launches;
   std::deque<Status> ends;
+  std::optional<Broken> broken;
+  std::vector<Status> over;
 };
 
 // The plan of the ranks of a machine, and the end of their meeting.

@@ -280,8 +280,18 @@ class MemberMachine {
     part.front->front.Stop({StatusCode::kShutdown, "the rank leaves"});
   }
   void EndIfStopped(uint32_t rank) {
+    // The limit for the carrier's answer; in most schedules it does not come so far.
+    Later(rank, [this, rank] { Post(rank, [this, rank] { EndWait(rank); }); }, 512);
     Part& part = parts_[rank];
     if (!part.has_stopped || part.front->front.open_operations() > 0) return;
+  // The carrier has not answered in time that the rank may leave.
+  void EndWait(uint32_t rank) {
+    Part& part = parts_[rank];
+    if (part.may_leave) return;
+    if (!groups_.groups.empty()) ranks_.NoteBroken();
+    part.lane->AbortGroup({StatusCode::kPeerLost, "the carrier does not answer"});
+    part.lane->OnMayLeave();
+  }
     if (std::exchange(part.is_ending, true)) return;
     Post(rank, [&part] { part.leaves = true; });
   }

@@ -53,6 +53,7 @@ MemberLane::MemberLane(local::Window& window, BlockTransfers* transfers, Events 
              [this](BlockWork::Taken& taken, const Status& how) { OnTaken(taken, how); },
              [this](const BlockWork::Taken& taken) { return InputOf(taken); }},
             mover),
+      launcher_(launcher),
       launches_(launcher, LaneOfLaunches()) {}
 
 void MemberLane::OnMail(const protocol::LaneMail& mail) {
@@ -176,6 +177,11 @@ void MemberLane::OnLeaves() {
   is_leaving_ = true;
 }
 
+void MemberLane::AbortGroup(const Status& why) {
+  if (launcher_ != nullptr) launcher_->End(why);
+  window_.MarkAborted();
+}
+
 void MemberLane::OnMayLeave() {
   is_leaving_ = false;
   for (const protocol::Exchange* exchange : std::exchange(withdrawn_, {})) {
@@ -297,7 +303,15 @@ void MemberLane::GiveUp(Progress& progress, const protocol::Exchange& exchange, 
 Result<bool> MemberLane::Step(Time now) {
   now_ = now;
   if (launches_.Look()) return true;
+  HeedAborts();
   return work_.Step();
+}
+
+void MemberLane::HeedAborts() {
+  if (launcher_ == nullptr || has_heeded_ || window_.aborted() == 0) return;
+  has_heeded_ = true;
+  launcher_->End({StatusCode::kUnavailable, "rank " + machine_ranks_.NamesOf(window_.aborted()) +
+                                                " has ended the group of GPUs early"});
 }
 
 GroupLaunches::Lane MemberLane::LaneOfLaunches() {
@@ -308,6 +322,7 @@ GroupLaunches::Lane MemberLane::LaneOfLaunches() {
                             : GroupLaunches::Round{round->exchange, &round->extra.group};
   };
   lane.say = [this](const GroupLaunches::Word& word) {
+    if (std::holds_alternative<Broken>(word)) window_.MarkAborted();  // the carrier may have gone
     std::visit([this](const auto& one) { events_.say(one); }, word);
   };
   lane.ended = [this](const RoundKey& key) { OnLaunchEnd(key); };

@@ -206,7 +206,8 @@ void MemberLanes::IgnoreAnswers(std::function<void()> done) {
 
 void MemberLanes::Close(const Status& why) {
   if (std::exchange(closed_, true)) return;
-  if (!why.ok() && why.code() != StatusCode::kShutdown) group_.End(why);
+  const bool in_order = why.ok() || why.code() == StatusCode::kShutdown || carrier_has_left_;
+  if (!in_order) lane_.AbortGroup(why);
   if (why.code() == StatusCode::kShutdown) Post([this] { SayLeaves(); });
   if (lanes_ != nullptr) {
     carrier_->Close(why);
@@ -225,8 +226,8 @@ void MemberLanes::SayLeaves() {
   lane_.OnLeaves();
   leave_limit_ = words_.After(kEndLimit, [this] {
     if (may_leave_) return;
-    group_.End({StatusCode::kPeerLost,
-                "this rank has left, and the first rank of its machine does not answer"});
+    lane_.AbortGroup({StatusCode::kPeerLost,
+                      "this rank has left, and the first rank of its machine does not answer"});
     lane_.OnMayLeave();
   });
 }
@@ -310,13 +311,17 @@ void MemberLanes::On(const MayLeave&) {
   lane_.OnMayLeave();
 }
 
+// The carrier's group ends in order, and all ranks have the same launches. An abort here would wait
+// for it.
 void MemberLanes::On(const CarrierLeaves&) {
   On(MayLeave());
-  if (!IsCarrier()) TellLost(ErrorOfLeftRank(lane_.machine_ranks().RankOf(kCarrierRank)));
+  if (IsCarrier()) return;
+  inbox_.Put(News([this] { carrier_has_left_ = true; }));
+  TellLost(ErrorOfLeftRank(lane_.machine_ranks().RankOf(kCarrierRank)));
 }
 
 void MemberLanes::On(const JobOver& word) {
-  group_.End(word.status);
+  lane_.AbortGroup(word.status);
   On(MayLeave());
   if (!IsCarrier()) TellLost(word.status);
 }

@@ -124,7 +124,8 @@ class MemberLanes final : public runtime::WorkerLanes {
   const std::unique_ptr<MemberCarrier> carrier_;     // null: not the carrier
   runtime::Inbox<Told> inbox_;                       // for the owner's loop
   std::atomic<bool> lost_mail_{false};
-  bool closed_ = false;  // used on the owner's loop only
+  bool closed_ = false;            // used on the owner's loop only; so the next
+  bool carrier_has_left_ = false;  // in order
 
   // Owned by the window's thread.
   DeviceMover mover_;

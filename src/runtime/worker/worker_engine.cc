@@ -233,10 +233,14 @@ void WorkerEngine::OnEvent() {
 }
 
 // Tells the coordinator the reason. The coordinator gets the same reason, whichever process of the
-// machine it loses first.
+// machine it loses first. A worker that leaves says so instead: else it would be taken for lost,
+// because the first worker of its machine has left earlier.
 void WorkerEngine::OnLost(const Status& why) {
   if (phase_ == Phase::kReady && !leaving_.wants()) {
     control_.Send(wire::Suspect{Role::kWorker, 0, 0, wire::Suspicion::kGaveUp, why.message()});
+  } else if (phase_ == Phase::kReady && !leave_is_out_) {
+    leaving_.Say(front().open_operations());
+    control_.Send(*leaving_.SayAgain());
   }
   End(why);
 }

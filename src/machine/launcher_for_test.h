@@ -85,6 +85,19 @@ class GroupForTest {
     });
   }
   uint64_t run() const { return run_; }
+  // Returns the ranks whose next launch waits for this one's.
+  RankSet WaitingFor(uint32_t rank) const {
+    RankSet waiting = 0;
+    bool is_missed = false;
+    for (size_t place = 0; place < members_.size(); ++place) {
+      const Member& member = members_[place];
+      const bool has_come = member.taken + member.items.size() > run_;
+      const uint32_t own = windows_[place]->rank();
+      if (has_come) waiting |= local::Bit(own);
+      is_missed = is_missed || (own == rank && !has_come);
+    }
+    return is_missed ? waiting : 0;
+  }
 
  private:
   struct Item {

@@ -62,6 +62,8 @@ struct ScheduledMachine {
   std::vector<std::function<bool()>> others;
   // Adds what can happen in groups of devices.
   std::function<void(std::vector<std::function<void()>>&)> add_choices;
+  // Returns the blocks whose homes wait for a launch of this rank.
+  std::function<std::set<uint32_t>(uint32_t rank)> behind;
 };
 
 inline local::WindowShape ScheduledShape(uint32_t ranks, uint64_t seed) {
@@ -125,7 +127,7 @@ class Schedule {
         did = did || machine.others[(first + i) % count]();
       if (did || !choices.empty() || UsersGoOn()) continue;
       if (!is_struck_ || fault_->is_killed || stopped_ == kNobody) return;
-      CheckBesideTheFrozen();
+      CheckBesideTheFrozen(machine.behind(stopped_));
       Thaw();
     }
     ADD_FAILURE() << "after " << kTurnsMax << " turns there is still something to do";
@@ -344,10 +346,12 @@ class Schedule {
     windows[(fault.rank + 1) % count_]->MarkLost(fault.rank);
   }
   // Checks that ranks do not wait for a rank that they do not need. There is one exception: that
-  // rank had all blocks, with the reserve, when it stopped, which a third, late rank may have
-  // brought about. Without the carrier nothing begins.
-  void CheckBesideTheFrozen() const {
-    if (stopped_ == 0 || is_job_lost_ || BlocksOf(*windows[stopped_]) == shape_.blocks) return;
+  // rank had all blocks, with the reserve, when it stopped, or homes that wait for its launch have
+  // them (decision 65). A third, late rank may have brought that about. Without the carrier nothing
+  // begins.
+  void CheckBesideTheFrozen(std::set<uint32_t> blocks) const {
+    AddBlocksOf(*windows[stopped_], blocks);
+    if (stopped_ == 0 || is_job_lost_ || blocks.size() == shape_.blocks) return;
     for (const auto& part : parts) {
       if (!part->has_begun || part->op.IsOf(stopped_) || !HaveAllBegun(part->op)) continue;
       if (leaves_ && part->rank == leaver_) continue;  // its end may wait for the rank's blocks
@@ -364,15 +368,13 @@ class Schedule {
       return !counts || part->has_begun || is_over_[part->rank];
     });
   }
-  // Returns the number of blocks that the rank has to release.
-  static uint32_t BlocksOf(local::Window& window) {
-    uint32_t blocks = 0;
+  // Adds the blocks that the rank has to release.
+  static void AddBlocksOf(local::Window& window, std::set<uint32_t>& blocks) {
     uint64_t number = 0;
     while (std::optional<local::AdmittedUse> at = window.NextAfter(number).value()) {
       number = at->number;
-      if (window.IsOurs(*at) && !window.IsOver(*at)) ++blocks;
+      if (window.IsOurs(*at) && !window.IsOver(*at)) blocks.insert(at->block);
     }
-    return blocks;
   }
   void Thaw() {
     if (within_.has_value()) within_->Finish();

@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -100,6 +102,7 @@ class MemberMachine {
         if (group->is_broken()) ranks_.NoteBroken();
       }
     };
+    machine.behind = [this](uint32_t rank) { return BlocksBehind(rank); };
     machine.others = {[this, below] { return coordinator_.Step(below); },
                       [this, below] { return shards_.Step(below); }};
     ranks_.Run(machine);
@@ -277,13 +280,10 @@ class MemberMachine {
       part.mail->Say(Leaves());
       if (!part.may_leave) part.lane->OnLeaves();
     });
-    part.front->front.Stop({StatusCode::kShutdown, "the rank leaves"});
-  }
-  void EndIfStopped(uint32_t rank) {
     // The limit for the carrier's answer; in most schedules it does not come so far.
     Later(rank, [this, rank] { Post(rank, [this, rank] { EndWait(rank); }); }, 512);
-    Part& part = parts_[rank];
-    if (!part.has_stopped || part.front->front.open_operations() > 0) return;
+    part.front->front.Stop({StatusCode::kShutdown, "the rank leaves"});
+  }
   // The carrier has not answered in time that the rank may leave.
   void EndWait(uint32_t rank) {
     Part& part = parts_[rank];
@@ -292,6 +292,9 @@ class MemberMachine {
     part.lane->AbortGroup({StatusCode::kPeerLost, "the carrier does not answer"});
     part.lane->OnMayLeave();
   }
+  void EndIfStopped(uint32_t rank) {
+    Part& part = parts_[rank];
+    if (!part.has_stopped || part.front->front.open_operations() > 0) return;
     if (std::exchange(part.is_ending, true)) return;
     Post(rank, [&part] { part.leaves = true; });
   }
@@ -300,6 +303,24 @@ class MemberMachine {
     if (!part.leaves || !part.may_leave || !part.lane->IsDrained()) return;
     ranks_.windows[rank]->Leave();
     ranks_.OnLeft(rank);
+  }
+
+  // Returns the blocks that wait for homes whose next launch waits for this rank's.
+  std::set<uint32_t> BlocksBehind(uint32_t rank) {
+    RankSet homes = 0;
+    for (const auto& group : groups_.groups) homes |= group->WaitingFor(rank);
+    std::set<uint32_t> blocks;
+    for (RankSet left = homes; left != 0; left &= left - 1) {
+      const auto home = static_cast<uint32_t>(std::countr_zero(left));
+      local::Window& window = *ranks_.windows[home];
+      uint64_t number = 0;
+      while (std::optional<local::AdmittedUse> at = window.NextAfter(number).value()) {
+        number = at->number;
+        const bool collects = IsByGroup(at->use) && !Spreads(at->use);
+        if (collects && Has(window.Awaited(*at), home)) blocks.insert(at->block);
+      }
+    }
+    return blocks;
   }
 
   void End(uint32_t rank, const Status& why) {

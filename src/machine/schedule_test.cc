@@ -67,7 +67,7 @@ TEST_P(Schedules, OfAMachineWithoutServers) {
   const Played all = PlayAll<LocalMachine>();
   if (HasFailure()) return;
   EXPECT_GT(all.launches, kSeeds / 4);
-  EXPECT_GT(all.broken, kSeeds / 50);
+  EXPECT_GT(all.broken, 0u);
   EXPECT_GT(all.lost_results, 0u);
 }
 

@@ -5,16 +5,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "src/local/window.h"
+#include "src/machine/member/block_transfers.h"
 #include "src/machine/room/launcher.h"
 #include "src/machine/schedule_ops_for_test.h"
 
@@ -260,6 +263,25 @@ struct GroupsForTest {
           [below, may = seed % 4 < 2] { return may && below(12) != 0; }));
     }
     if (seed / 16 % 4 == 0) met = {StatusCode::kUnavailable, "another version"};
+  }
+
+  // Returns the blocks that wait for ranks whose next launch waits for this rank's.
+  std::set<uint32_t> BlocksBehind(
+      uint32_t rank, const std::vector<std::unique_ptr<local::Window>>& windows) const {
+    RankSet homes = 0;
+    for (const auto& group : groups) homes |= group->WaitingFor(rank);
+    std::set<uint32_t> blocks;
+    for (RankSet left = homes; left != 0; left &= left - 1) {
+      const auto home = static_cast<uint32_t>(std::countr_zero(left));
+      local::Window& window = *windows[home];
+      uint64_t number = 0;
+      while (std::optional<local::AdmittedUse> at = window.NextAfter(number).value()) {
+        number = at->number;
+        const bool collects = IsByGroup(at->use) && !Spreads(at->use);
+        if (collects && Has(window.Awaited(*at), home)) blocks.insert(at->block);
+      }
+    }
+    return blocks;
   }
 
   // If one group fails, the ranks abort all of them, and as well if a rank is lost.

@@ -7,7 +7,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -64,7 +63,7 @@ class LocalMachine {
       parts_[rank].mail->Say(Leaves());
     };
     machine.step = [this](uint32_t rank) { return Step(rank); };
-    machine.behind = [](uint32_t) { return std::set<uint32_t>(); };
+    machine.behind = [this](uint32_t rank) { return groups_.BlocksBehind(rank, ranks_.windows); };
     machine.end = [this](uint32_t rank, const Status& why) {
       Part& part = parts_[rank];
       bool did = false;

@@ -5,12 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -102,7 +100,7 @@ class MemberMachine {
         if (group->is_broken()) ranks_.NoteBroken();
       }
     };
-    machine.behind = [this](uint32_t rank) { return BlocksBehind(rank); };
+    machine.behind = [this](uint32_t rank) { return groups_.BlocksBehind(rank, ranks_.windows); };
     machine.others = {[this, below] { return coordinator_.Step(below); },
                       [this, below] { return shards_.Step(below); }};
     ranks_.Run(machine);
@@ -303,24 +301,6 @@ class MemberMachine {
     if (!part.leaves || !part.may_leave || !part.lane->IsDrained()) return;
     ranks_.windows[rank]->Leave();
     ranks_.OnLeft(rank);
-  }
-
-  // Returns the blocks that wait for homes whose next launch waits for this rank's.
-  std::set<uint32_t> BlocksBehind(uint32_t rank) {
-    RankSet homes = 0;
-    for (const auto& group : groups_.groups) homes |= group->WaitingFor(rank);
-    std::set<uint32_t> blocks;
-    for (RankSet left = homes; left != 0; left &= left - 1) {
-      const auto home = static_cast<uint32_t>(std::countr_zero(left));
-      local::Window& window = *ranks_.windows[home];
-      uint64_t number = 0;
-      while (std::optional<local::AdmittedUse> at = window.NextAfter(number).value()) {
-        number = at->number;
-        const bool collects = IsByGroup(at->use) && !Spreads(at->use);
-        if (collects && Has(window.Awaited(*at), home)) blocks.insert(at->block);
-      }
-    }
-    return blocks;
   }
 
   void End(uint32_t rank, const Status& why) {

@@ -144,8 +144,9 @@ TEST_F(ByPiecesTest, TheEndWaitsForCopiesThatLanesHaveAbandoned) {
   const protocol::DeviceMemory at = Submitted().device;
   devices_->device(0).copies_wait().Hold();
   std::byte to{};
+  std::byte from{};
   at.lines->down.Copy(at.owner, &to, memory_, 1, [](const Status&) {});
-  at.lines->up.Copy(at.owner, memory_, &to, 1, [](const Status&) {});
+  at.lines->up.Copy(at.owner, memory_ + 1, &from, 1, [](const Status&) {});
   EndInEngine({StatusCode::kDeadlineExceeded, "too late"});
   EXPECT_EQ(ended_.now(), 0);
   EXPECT_FALSE(staged_.WaitForEnd(std::chrono::steady_clock::now() + milliseconds(20)));

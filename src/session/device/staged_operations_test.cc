@@ -371,10 +371,10 @@ TEST_F(StagedOperationsTest, StopAtAnyMomentEndsEachOperationOnce) {
          [](const std::string&) {}},
         0, {});
     ASSERT_TRUE(staged.Find().ok());
-    std::byte* const memory = devices->device(0).NewMemory(kBytes);
     std::vector<StagedEnd> ends(8);
     stream.Hold();
     for (StagedEnd& end : ends) {
+      std::byte* const memory = devices->device(0).NewMemory(kBytes);
       ASSERT_TRUE(staged.Start(Sum(memory, memory), kBytes, {}, {0, &stream}, end.done()).ok());
     }
     std::thread user([&] { stream.LetGo(); });

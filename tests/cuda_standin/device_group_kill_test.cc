@@ -108,7 +108,6 @@ class KilledInALaunch : public ::testing::TestWithParam<bool> {
       : job_({1, 2, GetParam()}, Settings(silence)) {
     stand_in_nvml_reset();
     stand_in_nvml_machine(2, 0, 0);
-    if (GetParam()) StartServices();
   }
   ~KilledInALaunch() override {
     for (std::thread& one : services_) one.join();
@@ -141,6 +140,7 @@ class KilledInALaunch : public ::testing::TestWithParam<bool> {
     const pid_t child =
         StartChild(job_.WorkerSettings(1), ends[1], GetParam() ? "ncclReduce" : "ncclAllReduce");
     close(ends[1]);
+    if (GetParam()) StartServices();  // they read the environment, which StartChild changes
     byteps_session* const session = Opened(job_.WorkerSettings(0));
     {
       const UserContext context;

@@ -144,8 +144,8 @@ TEST_P(Islands, SumsHaveTheBitsOfHostMemory) {
               {"cuda_library=" + LibraryPath(), "nvml_library=" + NvmlPath(),
                "nccl_library=" + NcclPath(), "device_sums=nccl", "local_reduce=1",
                "pcie_switch_size=" + std::to_string(kRanksOfProcess)});
+  const pid_t child = StartChild(job);  // before other threads read the environment
   job.StartServices();
-  const pid_t child = StartChild(job);
   RunRanks(0, {job.WorkerSettings(0), job.WorkerSettings(1)});
   int how = 0;
   EXPECT_EQ(waitpid(child, &how, 0), child);

@@ -2,6 +2,7 @@
 // set.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -55,8 +56,8 @@ struct Failure {
 };
 
 struct World {
-  std::mutex mutex;  // of all but the driver's lock
-  int process = 0;   // that has called cuInit; 0: none
+  std::mutex mutex;              // of all but the driver's lock
+  std::atomic<int> process = 0;  // that has called cuInit; 0: none
   std::unique_ptr<DeviceMemory> memory[STAND_IN_DEVICES];
   std::map<const char*, size_t> pinned;  // bytes, by address
   std::set<const char*> registered;      // memory of the program's among these

@@ -9,7 +9,8 @@ readonly LANES_MORE="torch-old torch-new integrations matrix collectives asan ts
 bench wheel docs seeing rdma"
 
 # What has threads, or runs parts that have: ctest names, an extended regular expression.
-readonly THREADED='(base|machine|transport|runtime|session|tests|cluster|capi|local)'
+THREADED='base|machine|transport|rdma|runtime|session|tests|cluster|capi|local'
+readonly THREADED="($THREADED|device|cuda_|nccl_)"
 
 readonly SEEING_TESTS=tests/python/seeing
 readonly RDMA_TESTS=tests/python/soft_roce

@@ -64,6 +64,14 @@ KeptPort::KeptPort() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0))
 
 KeptPort::~KeptPort() { ::close(socket_); }
 
+byteps_session* Opened(const std::vector<std::string>& settings) {
+  const std::vector<const char*> texts = PointersTo(settings);
+  byteps_session* session = nullptr;
+  byteps_error error{};
+  EXPECT_EQ(byteps_open(texts.data(), texts.size(), &session, &error), BYTEPS_OK) << error.message;
+  return session;
+}
+
 std::string WhyNot(const std::vector<std::string>& settings) {
   const std::vector<const char*> texts = PointersTo(settings);
   byteps_session* session = nullptr;

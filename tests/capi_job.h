@@ -17,6 +17,9 @@ namespace byteps::testing {
 // Returns the error of a session that cannot be opened.
 std::string WhyNot(const std::vector<std::string>& settings);
 
+// Opens a session. Lets the test fail if that is refused.
+byteps_session* Opened(const std::vector<std::string>& settings);
+
 // Begins to sum `data` in place. Lets the test fail if that is refused.
 byteps_handle BeginSum(byteps_session* session, std::vector<float>& data);
 // Waits until an operation is complete. Lets the test fail if the operation does not end in order.

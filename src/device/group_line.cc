@@ -367,8 +367,7 @@ Status GroupLine::State::LeaveOthers() {
   {
     const Call call(*this);
     if (!call.may()) return reason();
-    Status left = communicator->Leave();
-    if (!left.ok()) return left;
+    if (Status left = communicator->Leave(); !left.ok()) return left;
   }
   return AwaitLibrary();
 }
@@ -378,7 +377,8 @@ void GroupLine::State::EndAborted() {
   {
     MutexLock lock(mutex);
     while (in_call && phase != Phase::kAborting) lock.Wait(changed);
-    if (phase != Phase::kAborting) return in_call = true, void();
+    if (phase != Phase::kAborting) in_call = true;  // for ever
+    if (phase != Phase::kAborting) return;
     while (!is_aborted) lock.Wait(changed);
   }
   if (stream != nullptr) stream->Drain();

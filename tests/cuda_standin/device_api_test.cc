@@ -13,7 +13,7 @@
 
 #include "byteps/device.h"
 #include "tests/capi_job.h"
-#include "tests/cuda_standin/nvml_standin.h"
+#include "tests/cuda_standin/nvml_standin_for_test.h"
 #include "tests/cuda_standin/standin_for_test.h"
 #include "tests/cuda_standin/user_memory.h"
 
@@ -27,12 +27,6 @@ using ::testing::HasSubstr;
 constexpr int64_t kCount = 1000;
 constexpr size_t kFloats = kCount * sizeof(float);
 const int64_t kShape[] = {kCount};
-
-std::string NvmlPath() {
-  Dl_info info{};
-  dladdr(reinterpret_cast<void*>(&stand_in_nvml_reset), &info);
-  return info.dli_fname;
-}
 
 std::string OldDriver() {
   const auto folder = std::filesystem::path(LibraryPath()).parent_path();

@@ -1,6 +1,5 @@
 // A rank of a machine that is killed, or stands still, in a launch of its group of GPUs. It is a
 // process of its own.
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -9,14 +8,14 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "byteps/device.h"
 #include "tests/capi_job.h"
-#include "tests/cuda_standin/nvml_standin.h"
+#include "tests/cuda_standin/child_for_test.h"
+#include "tests/cuda_standin/nvml_standin_for_test.h"
 #include "tests/cuda_standin/standin_for_test.h"
 #include "tests/cuda_standin/user_memory.h"
 #include "tests/nccl_standin/standin_for_test.h"
@@ -25,26 +24,12 @@ namespace byteps::standin::killed_in_groups {
 namespace {
 
 using byteps::testing::CApiJob;
+using byteps::testing::Opened;
 
 constexpr int64_t kFloats = 300000;
 constexpr const char* kSettings = "STAND_IN_CHILD_SETTINGS";
 constexpr const char* kPipe = "STAND_IN_CHILD_PIPE";
 constexpr const char* kHeld = "STAND_IN_CHILD_HELD";  // the call in the middle of which it stops
-
-std::string NvmlPath() {
-  Dl_info info{};
-  dladdr(reinterpret_cast<void*>(&stand_in_nvml_reset), &info);
-  return info.dli_fname;
-}
-
-byteps_session* Opened(const std::vector<std::string>& settings) {
-  std::vector<const char*> texts;
-  for (const std::string& one : settings) texts.push_back(one.c_str());
-  byteps_session* session = nullptr;
-  byteps_error error{};
-  EXPECT_EQ(byteps_open(texts.data(), texts.size(), &session, &error), BYTEPS_OK) << error.message;
-  return session;
-}
 
 byteps_handle StartSum(byteps_session* session, const UserMemory& memory) {
   byteps_request request{};
@@ -66,11 +51,8 @@ byteps_handle StartSum(byteps_session* session, const UserMemory& memory) {
 TEST(KilledRankOfAGroup, DISABLED_Child) {
   const char* const settings = std::getenv(kSettings);
   if (settings == nullptr) return;
-  std::vector<std::string> all;
-  std::istringstream lines(settings);
-  for (std::string line; std::getline(lines, line);) all.push_back(line);
   stand_in_first_gpu(1);
-  byteps_session* const session = Opened(all);
+  byteps_session* const session = Opened(SettingsIn(settings));
   const UserContext context;
   const UserMemory memory(kFloats * sizeof(float));
   const char* const held = std::getenv(kHeld);
@@ -79,24 +61,6 @@ TEST(KilledRankOfAGroup, DISABLED_Child) {
   while (nccl_stand_in_is_held(held) == 0) std::this_thread::yield();
   EXPECT_EQ(write(std::atoi(std::getenv(kPipe)), "x", 1), 1);
   for (;;) pause();
-}
-
-pid_t StartChild(const std::vector<std::string>& settings, int pipe, const char* held) {
-  std::string all;
-  for (const std::string& one : settings) all += one + "\n";
-  setenv(kSettings, all.c_str(), 1);
-  setenv(kPipe, std::to_string(pipe).c_str(), 1);
-  setenv(kHeld, held, 1);
-  const pid_t child = fork();
-  if (child == 0) {
-    execl("/proc/self/exe", "test_device_jobs", "--gtest_also_run_disabled_tests",
-          "--gtest_filter=KilledRankOfAGroup.DISABLED_Child", nullptr);
-    _exit(127);  // tidy-allow(exit): it must not go on with the tests
-  }
-  unsetenv(kSettings);
-  unsetenv(kPipe);
-  unsetenv(kHeld);
-  return child;
 }
 
 // Lets this process be rank 0, and rank 1 another one that is killed in the middle of a launch.
@@ -137,10 +101,12 @@ class KilledInALaunch : public ::testing::TestWithParam<bool> {
   void Run(bool is_frozen_first) {
     int ends[2] = {-1, -1};
     ASSERT_EQ(pipe(ends), 0);
-    const pid_t child =
-        StartChild(job_.WorkerSettings(1), ends[1], GetParam() ? "ncclReduce" : "ncclAllReduce");
+    const pid_t child = StartTest("KilledRankOfAGroup.DISABLED_Child",
+                                  {{kSettings, LinesOf(job_.WorkerSettings(1))},
+                                   {kPipe, std::to_string(ends[1])},
+                                   {kHeld, GetParam() ? "ncclReduce" : "ncclAllReduce"}});
     close(ends[1]);
-    if (GetParam()) StartServices();  // they read the environment, which StartChild changes
+    if (GetParam()) StartServices();  // they read the environment, which StartTest changes
     byteps_session* const session = Opened(job_.WorkerSettings(0));
     {
       const UserContext context;

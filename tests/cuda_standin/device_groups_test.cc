@@ -1,7 +1,6 @@
 // Whole jobs whose GPUs sum among themselves before anything goes to the host, behind the C
 // interface, over the stand-ins for the CUDA driver, NVML and NCCL. With two ranks in a group a sum
 // has the bits of host memory, because an addition of two numbers has one order.
-#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +10,7 @@
 #include <vector>
 
 #include "tests/cuda_standin/device_rank_for_test.h"
-#include "tests/cuda_standin/nvml_standin.h"
+#include "tests/cuda_standin/nvml_standin_for_test.h"
 #include "tests/nccl_standin/standin_for_test.h"
 
 namespace byteps::standin::groups {
@@ -27,12 +26,6 @@ using ::testing::HasSubstr;
 // Several pieces of one unit, and several units.
 constexpr int64_t kOneUnit = 300001;
 constexpr int64_t kManyUnits = 5000000;
-
-std::string NvmlPath() {
-  Dl_info info{};
-  dladdr(reinterpret_cast<void*>(&stand_in_nvml_reset), &info);
-  return info.dli_fname;
-}
 
 class DeviceGroups : public ::testing::TestWithParam<Kind> {
  protected:

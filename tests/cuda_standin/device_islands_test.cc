@@ -1,20 +1,20 @@
 // Whole jobs on a machine with two groups of two GPUs each. A process of the stand-in has two GPUs,
 // so the ranks of the second group are in a process of their own.
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
-#include <sstream>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "byteps/device.h"
 #include "tests/capi_job.h"
+#include "tests/cuda_standin/child_for_test.h"
 #include "tests/cuda_standin/device_rank_for_test.h"
-#include "tests/cuda_standin/nvml_standin.h"
+#include "tests/cuda_standin/nvml_standin_for_test.h"
 #include "tests/cuda_standin/standin_for_test.h"
 #include "tests/cuda_standin/user_memory.h"
 #include "tests/nccl_standin/standin_for_test.h"
@@ -23,26 +23,13 @@ namespace byteps::standin::islands {
 namespace {
 
 using byteps::testing::CApiJob;
+using byteps::testing::Opened;
 using pieces::End;
 
 constexpr int kRanksOfProcess = STAND_IN_DEVICES;
 constexpr int64_t kFloats = 1500001;  // two units
-constexpr const char* kSettings = "STAND_IN_CHILD_SETTINGS";
-
-std::string NvmlPath() {
-  Dl_info info{};
-  dladdr(reinterpret_cast<void*>(&stand_in_nvml_reset), &info);
-  return info.dli_fname;
-}
-
-byteps_session* Opened(const std::vector<std::string>& settings) {
-  std::vector<const char*> texts;
-  for (const std::string& one : settings) texts.push_back(one.c_str());
-  byteps_session* session = nullptr;
-  byteps_error error{};
-  EXPECT_EQ(byteps_open(texts.data(), texts.size(), &session, &error), BYTEPS_OK) << error.message;
-  return session;
-}
+// Of the settings of the ranks in the other process; a number follows.
+constexpr const char* kSettings = "STAND_IN_CHILD_SETTINGS_";
 
 End Reduce(byteps_session* session, byteps_op op, void* memory, int device) {
   byteps_request request = pieces::RequestOf(op, memory, memory, kFloats);
@@ -89,36 +76,22 @@ void RunRanks(int first, const std::vector<std::vector<std::string>>& settings) 
 
 // The process of the second group; the test below starts it.
 TEST(RanksOfAnIsland, DISABLED_Child) {
-  const char* const told = std::getenv(kSettings);
-  if (told == nullptr) return;
-  std::vector<std::vector<std::string>> settings(1);
-  std::istringstream lines(told);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.empty()) {
-      settings.emplace_back();
-    } else {
-      settings.back().push_back(line);
-    }
+  std::vector<std::vector<std::string>> settings;
+  for (int i = 0; i < kRanksOfProcess; ++i) {
+    const char* const told = std::getenv((kSettings + std::to_string(i)).c_str());
+    if (told == nullptr) return;
+    settings.push_back(SettingsIn(told));
   }
   stand_in_first_gpu(kRanksOfProcess);
   RunRanks(kRanksOfProcess, settings);
 }
 
 pid_t StartChild(const CApiJob& job) {
-  std::string all;
+  std::map<std::string, std::string> variables;
   for (int i = 0; i < kRanksOfProcess; ++i) {
-    if (i > 0) all += "\n";
-    for (const std::string& one : job.WorkerSettings(kRanksOfProcess + i)) all += one + "\n";
+    variables[kSettings + std::to_string(i)] = LinesOf(job.WorkerSettings(kRanksOfProcess + i));
   }
-  setenv(kSettings, all.c_str(), 1);
-  const pid_t child = fork();
-  if (child == 0) {
-    execl("/proc/self/exe", "test_device_jobs", "--gtest_also_run_disabled_tests",
-          "--gtest_filter=RanksOfAnIsland.DISABLED_Child", nullptr);
-    _exit(127);  // tidy-allow(exit): it must not go on with the tests
-  }
-  unsetenv(kSettings);
-  return child;
+  return StartTest("RanksOfAnIsland.DISABLED_Child", variables);
 }
 
 // With servers, or without.

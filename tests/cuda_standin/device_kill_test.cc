@@ -12,16 +12,17 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "tests/cuda_standin/child_for_test.h"
 #include "tests/cuda_standin/device_rank_for_test.h"
 
 namespace byteps::standin::killed {
 namespace {
 
+using byteps::testing::Opened;
 using pieces::CApiJob;
 using pieces::End;
 using pieces::InputOf;
@@ -33,15 +34,6 @@ constexpr const char* kSettings = "STAND_IN_CHILD_SETTINGS";
 constexpr const char* kRank = "STAND_IN_CHILD_RANK";
 constexpr const char* kTells = "STAND_IN_CHILD_TELLS";
 constexpr const char* kHears = "STAND_IN_CHILD_HEARS";
-
-byteps_session* Opened(const std::vector<std::string>& settings) {
-  std::vector<const char*> texts;
-  for (const std::string& one : settings) texts.push_back(one.c_str());
-  byteps_session* session = nullptr;
-  byteps_error error{};
-  EXPECT_EQ(byteps_open(texts.data(), texts.size(), &session, &error), BYTEPS_OK) << error.message;
-  return session;
-}
 
 // Returns the same number for the same bytes.
 uint64_t MarkOf(const Bytes& bytes) {
@@ -83,11 +75,8 @@ byteps_handle StartSum(byteps_session* session, UserMemory& memory, int rank) {
 TEST(RankInAProcess, DISABLED_Child) {
   const char* const settings = std::getenv(kSettings);
   if (settings == nullptr) return;
-  std::vector<std::string> all;
-  std::istringstream lines(settings);
-  for (std::string line; std::getline(lines, line);) all.push_back(line);
   const int tells = std::atoi(std::getenv(kTells));
-  byteps_session* const session = Opened(all);
+  byteps_session* const session = Opened(SettingsIn(settings));
   {
     const UserContext context;
     UserMemory memory(kLarge * sizeof(float));
@@ -204,19 +193,11 @@ class RankInACopy : public ::testing::TestWithParam<Kind> {
     byteps_close(session);
   }
   void StartChild(int tells, int hears) {
-    std::string all;
-    for (const std::string& one : job_->WorkerSettings(child_rank())) all += one + "\n";
-    setenv(kSettings, all.c_str(), 1);
-    setenv(kRank, std::to_string(child_rank()).c_str(), 1);
-    setenv(kTells, std::to_string(tells).c_str(), 1);
-    setenv(kHears, std::to_string(hears).c_str(), 1);
-    child_ = fork();
-    if (child_ == 0) {
-      execl("/proc/self/exe", "test_device_jobs", "--gtest_also_run_disabled_tests",
-            "--gtest_filter=RankInAProcess.DISABLED_Child", nullptr);
-      _exit(127);  // tidy-allow(exit): it must not go on with the tests
-    }
-    for (const char* one : {kSettings, kRank, kTells, kHears}) unsetenv(one);
+    child_ = StartTest("RankInAProcess.DISABLED_Child",
+                       {{kSettings, LinesOf(job_->WorkerSettings(child_rank()))},
+                        {kRank, std::to_string(child_rank())},
+                        {kTells, std::to_string(tells)},
+                        {kHears, std::to_string(hears)}});
   }
 
   std::optional<CApiJob> job_;

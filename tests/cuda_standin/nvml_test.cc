@@ -1,8 +1,6 @@
 // Tests of what the library learns from NVML, and of an NVML that is missing, broken or silent.
 #include "src/device/cuda/nvml.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <string>
 
@@ -10,19 +8,15 @@
 
 #include "src/device/cuda/cuda_devices.h"
 #include "src/device/cuda/nvml_api.h"
-#include "tests/cuda_standin/nvml_standin.h"
+#include "tests/cuda_standin/nvml_standin_for_test.h"
 #include "tests/cuda_standin/standin_for_test.h"
 
 namespace byteps::device::cuda {
 namespace {
 
-constexpr int kPeersRefused = 4;
+using standin::NvmlPath;
 
-std::string NvmlPath() {
-  Dl_info info{};
-  dladdr(reinterpret_cast<void*>(&stand_in_nvml_reset), &info);
-  return info.dli_fname;
-}
+constexpr int kPeersRefused = 4;
 
 class NvmlTest : public ::testing::Test {
  protected:

@@ -272,13 +272,10 @@ bool LocalEngine::Step() {
 bool LocalEngine::ShortStep() {
   if (over_ || window_.lost() != 0) return true;
   if (IsCarrier()) {
-    // Listens until no word comes: a word that came meanwhile may be one that does not wake the
-    // carrier.
-    // What the carrier says then may be for this rank.
-    do {
-      while (!over_ && Hear()) {
-      }
-    } while (!over_ && carrier_->Admit());
+    // Until no word comes, which may be one that does not wake the carrier, and the carrier says
+    // nothing more, which may be for this rank.
+    while (!over_ && (Hear() || carrier_->Admit())) {
+    }
   }
   channel_.Flush();
   return over_ || !to_front_.empty() || front_loop_.HasEnds();

@@ -10,6 +10,7 @@
 
 #include "src/config/option_values.h"
 #include "src/config/text.h"
+#include "src/config/text_limits.h"
 
 namespace byteps::config {
 namespace {
@@ -86,65 +87,65 @@ std::string AllowedText(const OptionRow& row) {
   if (row.name == "address_cidr") {
     return "10.0.0.0/" + std::to_string(*rc::gen::inRange(0, 33));
   }
-  if (row.name == "local_sizes") {
-    return std::to_string(*rc::gen::inRange(1, 1025)) + "," +
-           std::to_string(*rc::gen::inRange(1, 1025));
+  if (row.text_allowed == &IsLocalSizesOrEmpty || row.text_allowed == &IsLocalRanksOrEmpty) {
+    return std::to_string(*rc::gen::inRange(1, 1024)) + "," +
+           std::to_string(*rc::gen::inRange(1, 1024));
   }
   return *rc::gen::resize(
       40, rc::gen::nonEmpty(rc::gen::container<std::string>(rc::gen::inRange('a', 'z'))));
 }
 
 TEST(OptionRowsTest, AllowedValuesSurviveARoundTrip) {
-  EXPECT_TRUE(rc::check("text -> options -> text", [] {
-    const size_t index = *rc::gen::inRange<size_t>(0, OptionRows().size());
-    const OptionRow& row = OptionRows()[index];
-    const std::string text = AllowedText(row);
-    Options options;
-    const Status set = SetOption(row, text, "test", 1, options);
-    RC_ASSERT(set.ok());
-    RC_ASSERT(FormatOption(row, options) == text);
-    RC_ASSERT(options.warnings.empty());
-  }));
+  for (const OptionRow& row : OptionRows()) {
+    EXPECT_TRUE(rc::check("text -> options -> text of " + std::string(row.name), [&row] {
+      const std::string text = AllowedText(row);
+      Options options;
+      const Status set = SetOption(row, text, "test", 1, options);
+      RC_ASSERT(set.ok());
+      RC_ASSERT(FormatOption(row, options) == text);
+      RC_ASSERT(options.warnings.empty());
+    }));
+  }
 }
 
 TEST(OptionRowsTest, AnyTextGivesAnAllowedValueOrAnErrorThatNamesTheOption) {
-  EXPECT_TRUE(rc::check("hostile texts", [] {
-    const size_t index = *rc::gen::inRange<size_t>(0, OptionRows().size());
-    const OptionRow& row = OptionRows()[index];
-    const auto text = *rc::gen::arbitrary<std::string>();
-    Options options;
-    const Status set = SetOption(row, text, "test", 1, options);
-    if (set.ok()) {
-      Options again;
-      RC_ASSERT(SetOption(row, FormatOption(row, options), "test", 1, again).ok());
-      RC_ASSERT(FormatOption(row, again) == FormatOption(row, options));
-    } else {
-      RC_ASSERT(set.code() == StatusCode::kInvalidArgument);
-      RC_ASSERT(set.message().find(row.name) != std::string::npos);
-      RC_ASSERT(FormatOption(row, options) == FormatOption(row, Options{}));
-    }
-  }));
+  for (const OptionRow& row : OptionRows()) {
+    EXPECT_TRUE(rc::check("hostile texts for " + std::string(row.name), [&row] {
+      const auto text = *rc::gen::arbitrary<std::string>();
+      Options options;
+      const Status set = SetOption(row, text, "test", 1, options);
+      if (set.ok()) {
+        Options again;
+        RC_ASSERT(SetOption(row, FormatOption(row, options), "test", 1, again).ok());
+        RC_ASSERT(FormatOption(row, again) == FormatOption(row, options));
+      } else {
+        RC_ASSERT(set.code() == StatusCode::kInvalidArgument);
+        RC_ASSERT(set.message().find(row.name) != std::string::npos);
+        RC_ASSERT(FormatOption(row, options) == FormatOption(row, Options{}));
+      }
+    }));
+  }
 }
 
 TEST(OptionRowsTest, NumbersOutsideTheRangeAreRefusedOrClamped) {
-  EXPECT_TRUE(rc::check("out of range", [] {
-    const size_t index = *rc::gen::inRange<size_t>(0, OptionRows().size());
-    const OptionRow& row = OptionRows()[index];
-    RC_PRE(TypeOf(row) == "integer");
-    const bool above = *rc::gen::arbitrary<bool>();
-    const auto distance = *rc::gen::inRange<int64_t>(1, 1000000);
-    const int64_t value = above ? row.maximum + distance : row.minimum - distance;
-    Options options;
-    const Status set = SetOption(row, std::to_string(value), "test", 1, options);
-    if (row.strictness == Strictness::kNearest) {
-      RC_ASSERT(set.ok());
-      RC_ASSERT(FormatOption(row, options) == std::to_string(above ? row.maximum : row.minimum));
-      RC_ASSERT(options.warnings.size() == 1u);
-    } else {
-      RC_ASSERT(set.code() == StatusCode::kInvalidArgument);
-      RC_ASSERT(set.message().find(std::to_string(row.maximum)) != std::string::npos);
-    }
-  }));
+  for (const OptionRow& row : OptionRows()) {
+    if (TypeOf(row) != "integer") continue;
+    EXPECT_TRUE(rc::check("out of the range of " + std::string(row.name), [&row] {
+      const bool above = *rc::gen::arbitrary<bool>();
+      const auto distance = *rc::gen::inRange<int64_t>(1, 1000000);
+      const int64_t value = above ? row.maximum + distance : row.minimum - distance;
+      Options options;
+      const Status set = SetOption(row, std::to_string(value), "test", 1, options);
+      if (row.strictness == Strictness::kNearest) {
+        RC_ASSERT(set.ok());
+        RC_ASSERT(FormatOption(row, options) == std::to_string(above ? row.maximum : row.minimum));
+        RC_ASSERT(options.warnings.size() == 1u);
+      } else {
+        RC_ASSERT(set.code() == StatusCode::kInvalidArgument);
+        RC_ASSERT(set.message().find(std::to_string(row.maximum)) != std::string::npos);
+      }
+    }));
+  }
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 Knows what ctest -V, GoogleTest, pytest, tools/lint.py, spec/run.py and the lane collectives print.
 Prints "PASSED FAILED SKIPPED". A lane that counts no tests of its own counts as one; a failed lane
 counts at least one failure. A skipped test counts as failed if tools/may_skip.txt does not allow
-the lane to skip it.
+the lane to skip it. Says on standard error which GoogleTests failed, and what they printed.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+import failures
 import skips
 
 GTEST_PASSED = re.compile(r"\[  PASSED  \] (\d+) tests?\b")
@@ -76,6 +77,8 @@ def main() -> None:
     parser.add_argument("logs", nargs="*", type=Path, help="logs, and reports of pytest in XML")
     args = parser.parse_args()
     texts = [p.read_text(errors="replace") for p in args.logs if p.exists()]
+    for failure in [one for text in texts for one in failures.find(text)]:
+        print(failures.describe(failure), file=sys.stderr)
     found = [skip for text in texts for skip in skips.find(text)]
     allowed = skips.read_allowed(Path(__file__).with_name("may_skip.txt").read_text())
     bad = skips.not_allowed(args.lane, found, allowed)

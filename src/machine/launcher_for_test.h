@@ -19,6 +19,7 @@
 #include "src/local/window.h"
 #include "src/machine/member/block_transfers.h"
 #include "src/machine/room/launcher.h"
+#include "src/machine/schedule_for_test.h"
 #include "src/machine/schedule_ops_for_test.h"
 
 namespace byteps::machine {
@@ -38,6 +39,7 @@ class GroupForTest {
         is_late_(std::move(is_late)),
         members_(windows_.size()) {}
 
+  void Meet(size_t place) { members_[place].has_met = true; }
   void Launch(size_t place, device::Launch launch) {
     Member& member = members_[place];
     if (member.is_over && !member.leaves) return Add(member, std::move(launch), Aborted());
@@ -87,6 +89,22 @@ class GroupForTest {
       return member.taken + member.items.size() == run_;
     });
   }
+  // Expects that no rank aborts the group in vain: an abort waits until all others have aborted,
+  // and so does a rank that leaves beside one that was lost. `left`: these ranks may have gone
+  // before.
+  void CheckAborts(RankSet lost, RankSet left) const {
+    bool is_aborted = false;
+    for (size_t place = 0; place < members_.size(); ++place) {
+      const uint32_t rank = windows_[place]->rank();
+      if (local::Has(left, rank)) continue;
+      is_aborted = is_aborted || HasAborted(place) || local::Has(lost, rank);
+    }
+    for (size_t place = 0; place < members_.size() && is_aborted; ++place) {
+      const uint32_t rank = windows_[place]->rank();
+      if (!members_[place].has_met || local::Has(lost | left, rank)) continue;
+      EXPECT_TRUE(HasAborted(place)) << "rank " << rank << " holds up aborts of others";
+    }
+  }
   uint64_t run() const { return run_; }
   // Returns the ranks whose next launch waits for this one's.
   RankSet WaitingFor(uint32_t rank) const {
@@ -111,11 +129,17 @@ class GroupForTest {
   struct Member {
     std::deque<Item> items;  // whose ends the rank has not taken
     uint64_t taken = 0;
+    bool has_met = false;
     bool is_over = false;
     bool leaves = false;  // in order
     bool tells_broken = false;
   };
 
+  // The rank at which the group has failed aborts by itself.
+  bool HasAborted(size_t place) const {
+    const bool has_failed = is_broken_ && place + 1 == members_.size();
+    return has_failed || (members_[place].is_over && !members_[place].leaves);
+  }
   static Status Aborted() { return {StatusCode::kUnavailable, "the group was aborted"}; }
   static void Add(Member& member, device::Launch launch, std::optional<Status> how) {
     member.items.push_back({std::move(launch), std::move(how), {}});
@@ -285,9 +309,11 @@ struct GroupsForTest {
   }
 
   // If one group fails, the ranks abort all of them, and as well if a rank is lost.
-  void Check(bool are_aborted, Played& played) const {
+  void Check(const Schedule& ranks, Played& played) const {
+    const bool are_aborted = ranks.has_broken() || ranks.has_lost_one();
     for (const auto& group : groups) {
       EXPECT_TRUE(group->IsAtRest() || are_aborted);
+      group->CheckAborts(ranks.killed(), ranks.left());
       if (group->is_broken()) ++played.broken;
       played.launches += group->run();
     }
@@ -313,6 +339,7 @@ class LauncherForTest final : public Launcher {
     for (size_t i = 0; i < all_.groups.size(); ++i) {
       if (std::ranges::any_of(all_.plan.groups[i].ranks, is_here)) group_ = all_.groups[i].get();
     }
+    group_->Meet(place_);
     met_ = Met{is_last_ ? all_.met : Status::Ok()};
     Notify();
   }

@@ -19,6 +19,17 @@ namespace byteps::machine {
 
 enum class HalfStep : uint8_t { kFill, kSum, kTake };
 
+// Stops one rank in the middle of a step, or between two steps. The rank is killed, or goes on when
+// nothing else can be done.
+struct ScheduledFault {
+  uint32_t rank = 0;
+  int not_before = 0;              // in turns
+  std::optional<HalfStep> within;  // none, or no such step for long: between two steps
+  bool is_killed = false;
+  bool is_late = false;  // not before another rank has left
+};
+inline constexpr int kWaitForStepTurns = 300;
+
 // A step in which one rank has stopped.
 class StoppedStep {
  public:

@@ -33,16 +33,6 @@ namespace byteps::machine {
 
 inline constexpr int kTurnsMax = 200'000;
 
-// Stops one rank in the middle of a step, or between two steps. The rank is killed, or goes on when
-// nothing else can be done.
-struct ScheduledFault {
-  uint32_t rank = 0;
-  int not_before = 0;              // in turns
-  std::optional<HalfStep> within;  // none, or no such step for long: between two steps
-  bool is_killed = false;
-};
-inline constexpr int kWaitForStepTurns = 300;
-
 // The calls of the schedule to the parts of a machine.
 struct ScheduledMachine {
   // The rank's user begins an operation, or gives it up.
@@ -87,6 +77,7 @@ class Schedule {
   Schedule(uint64_t seed, uint32_t count, const local::WindowShape& shape, uint32_t leavers)
       : random(seed * 0x9e3779b97f4a7c15 + 1),
         count_(count),
+        leavers_(leavers),
         shape_(shape),
         lines_(SharedRoom::BytesFor(shape) / sizeof(ScheduledLine) + 1),
         heaps_(count),
@@ -143,7 +134,12 @@ class Schedule {
     }
   }
 
-  void SetFault(const ScheduledFault& fault) { fault_ = fault; }
+  void SetFault(const ScheduledFault& fault) {
+    fault_ = fault;
+    if (!fault.is_late) return;
+    leaver_ = leavers_;
+    leaves_at_ = fault.not_before;
+  }
 
   void OnComplete(protocol::OperationId id, protocol::Outcome outcome) {
     ScheduledPart& part = *parts[id];
@@ -204,6 +200,8 @@ class Schedule {
   void NoteBroken() { has_broken_ = true; }
   bool has_broken() const { return has_broken_; }
   bool has_lost_one() const { return killed_ != kNobody || is_job_lost_; }
+  RankSet killed() const { return killed_ == kNobody ? 0 : Bit(killed_); }
+  RankSet left() const { return leaves_ && is_over_[leaver_] ? Bit(leaver_) : 0; }
   Played played() const {
     Played played;
     played.within = within_.has_value() ? 1 : 0;
@@ -331,6 +329,7 @@ class Schedule {
   void Strike() {
     const ScheduledFault& fault = *fault_;
     if (turn_ < fault.not_before || is_over_[fault.rank]) return;
+    if (fault.is_late && left() == 0) return;
     const bool waits = turn_ < fault.not_before + kWaitForStepTurns;
     local::Window& window = *windows[fault.rank];
     within_.emplace(room, shape_, window, heaps_);
@@ -466,6 +465,7 @@ class Schedule {
 
   std::mt19937_64 random;
   const uint32_t count_;
+  const uint32_t leavers_;  // the first rank of those that may leave
   const local::WindowShape shape_;
   std::vector<ScheduledLine> lines_;
   local::HeapsForTest heaps_;

@@ -66,6 +66,7 @@ class LocalMachine {
     machine.behind = [this](uint32_t rank) { return groups_.BlocksBehind(rank, ranks_.windows); };
     machine.end = [this](uint32_t rank, const Status& why) {
       Part& part = parts_[rank];
+      if (part.is_over) return part.lane->LookAtGroupWhenOver();
       bool did = false;
       Hear(part, did);
       const auto step_on = [&part] {
@@ -75,7 +76,8 @@ class LocalMachine {
       step_on();
       part.lane->BreakOffGroups();
       step_on();
-      part.launcher->End(why);
+      if (part.is_over) return part.lane->LookAtGroupWhenOver();
+      part.lane->AbortGroup(why);
       End(rank, why);
     };
     machine.add_choices = [this](std::vector<std::function<void()>>& choices) {
@@ -87,7 +89,7 @@ class LocalMachine {
     ranks_.Run(machine);
     ranks_.Check(true);
     Played played = ranks_.played();
-    groups_.Check(ranks_.has_broken() || ranks_.has_lost_one(), played);
+    groups_.Check(ranks_, played);
     for (const Part& part : parts_) played.let_go += part.front->let_go();
     return played;
   }
@@ -155,7 +157,10 @@ class LocalMachine {
 
   bool Step(uint32_t rank) {
     Part& part = parts_[rank];
-    if (part.is_over) return false;
+    if (part.is_over) {
+      part.lane->LookAtGroupWhenOver();
+      return false;
+    }
     bool did = false;
     Hear(part, did);
     if (part.is_over) return false;

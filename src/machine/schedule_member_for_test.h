@@ -107,7 +107,7 @@ class MemberMachine {
     ranks_.Check(false);
     EXPECT_TRUE(shards_.IsIdle() || ranks_.has_lost_one());
     Played played = ranks_.played();
-    groups_.Check(ranks_.has_broken() || ranks_.has_lost_one(), played);
+    groups_.Check(ranks_, played);
     played.too_late = shards_.too_late();
     for (const Part& part : parts_) played.let_go += part.front->let_go();
     return played;

@@ -20,6 +20,7 @@ ScheduledFault FaultOf(uint64_t seed, uint32_t count) {
   const uint64_t within = random() % 4;
   if (within < 3) fault.within = static_cast<HalfStep>(within);
   fault.is_killed = random() % 2 == 0;
+  fault.is_late = random() % 4 == 0;
   return fault;
 }
 

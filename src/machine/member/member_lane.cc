@@ -53,8 +53,7 @@ MemberLane::MemberLane(local::Window& window, BlockTransfers* transfers, Events 
              [this](BlockWork::Taken& taken, const Status& how) { OnTaken(taken, how); },
              [this](const BlockWork::Taken& taken) { return InputOf(taken); }},
             mover),
-      launcher_(launcher),
-      launches_(launcher, LaneOfLaunches()) {}
+      launches_(window, launcher, LaneOfLaunches()) {}
 
 void MemberLane::OnMail(const protocol::LaneMail& mail) {
   std::visit([this](const auto& one) { On(one); }, mail);
@@ -175,11 +174,6 @@ void MemberLane::On(const protocol::to_lane::Withdraw& mail) {
 void MemberLane::OnLeaves() {
   ignores_answers_ = true;
   is_leaving_ = true;
-}
-
-void MemberLane::AbortGroup(const Status& why) {
-  if (launcher_ != nullptr) launcher_->End(why);
-  window_.MarkAborted();
 }
 
 void MemberLane::OnMayLeave() {
@@ -303,15 +297,7 @@ void MemberLane::GiveUp(Progress& progress, const protocol::Exchange& exchange, 
 Result<bool> MemberLane::Step(Time now) {
   now_ = now;
   if (launches_.Look()) return true;
-  HeedAborts();
   return work_.Step();
-}
-
-void MemberLane::HeedAborts() {
-  if (launcher_ == nullptr || has_heeded_ || window_.aborted() == 0) return;
-  has_heeded_ = true;
-  launcher_->End({StatusCode::kUnavailable, "rank " + machine_ranks_.NamesOf(window_.aborted()) +
-                                                " has ended the group of GPUs early"});
 }
 
 GroupLaunches::Lane MemberLane::LaneOfLaunches() {
@@ -322,10 +308,10 @@ GroupLaunches::Lane MemberLane::LaneOfLaunches() {
                             : GroupLaunches::Round{round->exchange, &round->extra.group};
   };
   lane.say = [this](const GroupLaunches::Word& word) {
-    if (std::holds_alternative<Broken>(word)) window_.MarkAborted();  // the carrier may have gone
     std::visit([this](const auto& one) { events_.say(one); }, word);
   };
   lane.ended = [this](const RoundKey& key) { OnLaunchEnd(key); };
+  lane.names = [this](RankSet ranks) { return machine_ranks_.NamesOf(ranks); };
   lane.planned = events_.planned;
   if (transfers_ != nullptr) lane.any_ended = [this] { transfers_->OnLaunchEnd(); };
   return lane;

@@ -54,9 +54,8 @@ class MemberLane {
   // device as before, also if the front withdraws them: until the carrier has heard of it, a round
   // may end well for the others, and the launches that were said use the rank's memory.
   void OnLeaves();
-  // Ends the group of this rank at once, and so the groups of all ranks of the machine: an abort
-  // waits for them, and the carrier, which tells them else, may have gone or not know. Any thread.
-  void AbortGroup(const Status& why);
+  // Like GroupLaunches::Abort.
+  void AbortGroup(const Status& why) { launches_.Abort(why); }
   // The carrier has closed the rounds of this rank, or nobody carries any more.
   void OnMayLeave();
   // Returns whether this rank has released all blocks that named it, and its launches are over: the
@@ -102,7 +101,6 @@ class MemberLane {
   void OnTaken(BlockWork::Taken& taken, const Status& how);
   BlockWork::Input InputOf(const BlockWork::Taken& taken);
   GroupLaunches::Lane LaneOfLaunches();
-  void HeedAborts();
   void OnLaunchEnd(const RoundKey& key);
   void GiveUp(Progress& progress, const protocol::Exchange& exchange, const Status& how);
   void Finish(const RoundKey& key, Round& round, Time now);
@@ -116,8 +114,6 @@ class MemberLane {
   MachineRanks machine_ranks_;
   BlockWork work_;
   OpenRounds<Progress> open_{work_};
-  Launcher* const launcher_;
-  bool has_heeded_ = false;  // that a rank has aborted its group
   GroupLaunches launches_;
   Time now_{};  // of the step
   std::map<uint32_t, Set> sets_;

@@ -60,11 +60,46 @@ bool GroupLaunches::Look() {
     lane_.say(*met);
     did = true;
   }
-  if (std::optional<Broken> broken = launcher_->TakeBroken(); broken.has_value()) {
+  if (std::optional<Broken> broken = TakeBroken(); broken.has_value()) {
     lane_.say(*broken);
     did = true;
   }
+  HeedAborts();
   return did;
+}
+
+void GroupLaunches::Abort(const Status& why) {
+  if (launcher_ != nullptr) launcher_->End(why);
+  window_.MarkAborted();
+}
+
+// A rank that hears of a loss aborts. So this rank hears of the loss, too, which says more than the
+// abort.
+void GroupLaunches::HeedAborts() {
+  const RankSet aborted = window_.aborted();
+  if (window_.lost() == 0) EndWithout(aborted);
+}
+
+void GroupLaunches::LookWhenOver() {
+  if (!looks_) return;
+  TakeBroken();
+  EndWithout(window_.aborted() | window_.lost());
+}
+
+// A group that has failed by itself aborts. The carrier, which would tell the others, may have
+// gone.
+std::optional<Broken> GroupLaunches::TakeBroken() {
+  std::optional<Broken> broken = launcher_->TakeBroken();
+  if (broken.has_value()) window_.MarkAborted();
+  return broken;
+}
+
+void GroupLaunches::EndWithout(RankSet others) {
+  others &= ~Bit(window_.rank());
+  if (has_heeded_ || others == 0) return;
+  has_heeded_ = true;
+  launcher_->End({StatusCode::kUnavailable,
+                  "rank " + lane_.names(others) + " has ended the group of GPUs early"});
 }
 
 void GroupLaunches::OnEnd(const Status& how) {

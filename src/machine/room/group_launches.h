@@ -7,11 +7,14 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
+#include <string>
 #include <utility>
 #include <variant>
 
 #include "src/base/status.h"
 #include "src/base/time.h"
+#include "src/local/window.h"
 #include "src/machine/room/group_words.h"
 #include "src/machine/room/launcher.h"
 #include "src/machine/room/sums_choice.h"
@@ -42,12 +45,14 @@ class GroupLaunches {
     std::function<void(const Word&)> say;  // to the carrier
     // A launch of the round has ended, which is open.
     std::function<void(const RoundKey&)> ended;
+    std::function<std::string(RankSet)> names;  // of ranks of this machine, for people
     // At the carrier: there is a plan, and the next launch has ended. Null elsewhere.
     std::function<void(const PlannedSums&)> planned = nullptr;
     std::function<void()> any_ended = nullptr;
   };
   // `launcher`: null: this rank has no group.
-  GroupLaunches(Launcher* launcher, Lane lane) : launcher_(launcher), lane_(std::move(lane)) {}
+  GroupLaunches(local::Window& window, Launcher* launcher, Lane lane)
+      : window_(window), launcher_(launcher), lane_(std::move(lane)) {}
 
   // Returns whether this rank can launch with the memory of the exchange. Tells the carrier which
   // device the rank has, if nobody has before.
@@ -55,8 +60,15 @@ class GroupLaunches {
   // Launches what the carrier says, also if the operation has ended here. kProtocol: the launch
   // cannot be true.
   Status OnLaunch(const UnitLaunch& word);
-  // Takes what has happened in the group. False: nothing has.
+  // Takes what has happened in the group. False: nothing has. Ends the group if another rank has
+  // aborted its own.
   bool Look();
+  // Ends the group of this rank at once, and so the groups of all ranks of the machine: an abort
+  // waits for them, and the carrier, which tells them else, may have gone or not know. Any thread.
+  void Abort(const Status& why);
+  // In place of Look, when the carrier is not heard any more. The group leaves in order, but others
+  // may not: ends it at once if another rank has aborted its own, or is lost.
+  void LookWhenOver();
   // Returns whether no launch is under way. The others of a group would wait for a rank that leaves
   // before.
   bool IsDrained() const { return launched_.empty(); }
@@ -70,10 +82,15 @@ class GroupLaunches {
     uint32_t end_piece = 0;
   };
   void OnEnd(const Status& how);
+  std::optional<Broken> TakeBroken();
+  void HeedAborts();
+  void EndWithout(RankSet others);
 
+  local::Window& window_;
   Launcher* const launcher_;
   const Lane lane_;
   bool looks_ = false;             // there was memory of a device
+  bool has_heeded_ = false;        // that others take part no more
   std::deque<Launched> launched_;  // in the order of the carrier
 };
 

@@ -238,6 +238,7 @@ bool LocalEngine::Step() {
   front_loop_.TellEnds();
   if (over_) {
     channel_.Flush();
+    lane_.LookAtGroupWhenOver();
     if (leaves_) milestones_.SetLeft();
     return false;
   }
@@ -376,7 +377,7 @@ void LocalEngine::Fail(const Status& why) {
 
 // The others end, too, so no launch of the group need end in order.
 void LocalEngine::EndAtOnce(const Status& why) {
-  if (!over_) group_.End(why);
+  if (!over_) lane_.AbortGroup(why);
   End(why);
 }
 
@@ -469,7 +470,7 @@ void LocalEngine::SendControl(const wire::Message& message) {
 // step, so nobody asks them.
 void LocalEngine::Finish(const Status& how) noexcept {
   if (!how.ok()) {
-    group_.End(how);
+    lane_.AbortGroup(how);
     life_signs_.NoteLoss(options_.rank, LossCause::kFailed);
     window_.MarkLost(options_.rank);
     try {

@@ -8,13 +8,19 @@
 #include <atomic>
 #include <functional>
 #include <future>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <variant>
+#include <vector>
 
+#include "src/base/count_for_test.h"
+#include "src/device/device_lines.h"
+#include "src/device/host/host_devices.h"
 #include "src/local/local_for_test.h"
+#include "src/protocol/never_complete.h"
 
 namespace byteps::machine {
 namespace {
@@ -53,7 +59,7 @@ std::array<std::optional<local::Meeting>, kEngineRanks> MeetOfEngines() {
 class PlayedCarrier {
  public:
   // Called when the carrier has answered a word of rank 1, before the answers are sent.
-  using Then = std::function<void(const LocalWords::ToCarrier& word, LocalCarrier& carrier)>;
+  using Then = std::function<void(const LocalWords::ToCarrier& word, PlayedCarrier& carrier)>;
   PlayedCarrier(local::Meeting meeting, Then then)
       : meeting_(std::move(meeting)),
         then_(std::move(then)),
@@ -62,7 +68,11 @@ class PlayedCarrier {
         channel_(room_, window_, kEngineRanks,
                  {[this](uint32_t rank, const LocalWords::ToCarrier& word) { OnWord(rank, word); },
                   [](const LocalWords::ToRank&) {}}),
-        carrier_(window_, {.ranks = kEngineRanks, .piece_bytes_max = 4096, .small = room_.Small()},
+        carrier_(window_,
+                 {.ranks = kEngineRanks,
+                  .piece_bytes_max = 4096,
+                  .small = room_.Small(),
+                  .plan = [](const std::vector<HasDevice>&) {}},
                  [this](uint32_t to, const LocalWords::ToRank& word) { channel_.SayTo(to, word); }),
         thread_([this] { Run(); }) {}
   PlayedCarrier(const PlayedCarrier&) = delete;
@@ -72,12 +82,16 @@ class PlayedCarrier {
     window_.Notify(Bit(kCarrierRank));
     thread_.join();
   }
+  void Say(const LocalWords::ToRank& word) { channel_.SayTo(1, word); }
+  void Leave() { carrier_.Close(); }
+  // Does what a rank does that aborts its group of devices.
+  void Abort() { window_.MarkAborted(); }
 
  private:
   void OnWord(uint32_t rank, const LocalWords::ToCarrier& word) {
     carrier_.OnWord(rank, word, Time());
     if (!std::holds_alternative<Leaves>(word)) carrier_.OnWord(kCarrierRank, word, Time());
-    then_(word, carrier_);
+    then_(word, *this);
   }
   void Run() {
     while (!stopped_.load()) {
@@ -104,8 +118,8 @@ TEST(LocalEngineTest, ARoundThatWasCompleteEndsWellThoughTheCarrierLeavesRightAf
   auto met = MeetOfEngines();
   ASSERT_TRUE(met[0].has_value() && met[1].has_value());
   PlayedCarrier carrier(std::move(*met[0]),
-                        [](const LocalWords::ToCarrier& word, LocalCarrier& one) {
-                          if (std::holds_alternative<Begun>(word)) one.Close();
+                        [](const LocalWords::ToCarrier& word, PlayedCarrier& one) {
+                          if (std::holds_alternative<Begun>(word)) one.Leave();
                         });
   Log log("engine test", "fatal", true);
   LocalEngine engine(EngineOptions(), std::move(*met[1]), log);
@@ -122,6 +136,79 @@ TEST(LocalEngineTest, ARoundThatWasCompleteEndsWellThoughTheCarrierLeavesRightAf
                 [&ended](const protocol::Outcome& outcome) { ended.set_value(outcome.status); });
   EXPECT_EQ(ended.get_future().get().ToString(), "ok");
   EXPECT_EQ(output, input) << "rank 0 has brought zeros";
+  engine.Leave();
+}
+
+// A group of rank 0, whose membership does not end, and rank 1.
+class StuckGroup final : public device::Groups {
+ public:
+  const std::string& name() const override { return name_; }
+  Result<device::GroupId> NewId() override { return device::GroupId(); }
+  Result<std::unique_ptr<device::Communicator>> Join(const device::GroupId&, uint32_t,
+                                                     uint32_t) override {
+    return std::unique_ptr<device::Communicator>(std::make_unique<Member>(*this));
+  }
+  Count leaves;
+  Count aborts;
+
+ private:
+  class Member final : public device::Communicator {
+   public:
+    explicit Member(StuckGroup& group) : group_(group) {}
+    Result<bool> Ask() override { return !leaves_; }
+    Status Begin(const device::Launch&, device::CopyStream&) override { return Status::Ok(); }
+    Status Leave() override {
+      leaves_ = true;
+      group_.leaves.Add();
+      return Status::Ok();
+    }
+    void Abort() override { group_.aborts.Add(); }
+
+   private:
+    StuckGroup& group_;
+    bool leaves_ = false;
+  };
+  const std::string name_ = "a group that does not end";
+};
+
+// The carrier has left in order, so the engine of rank 1 is over, and its group waits for all ranks
+// to leave. Then rank 0 aborts, for example because a third rank was killed, and needs this rank.
+TEST(LocalEngineTest, ARankThatIsOverEndsItsGroupWhenAnotherOneAborts) {
+  auto met = MeetOfEngines();
+  ASSERT_TRUE(met[0].has_value() && met[1].has_value());
+  const auto group = std::make_shared<StuckGroup>();
+  PlayedCarrier carrier(std::move(*met[0]),
+                        [](const LocalWords::ToCarrier& word, PlayedCarrier& one) {
+                          if (std::holds_alternative<HasDevice>(word)) {
+                            const std::string id(sizeof(device::GroupId), 'g');
+                            one.Say(SumsSo{"a group that does not end", id, 1, kEngineRanks});
+                          } else if (std::holds_alternative<Met>(word)) {
+                            one.Say(GroupOver());
+                            one.Leave();
+                          }
+                        });
+  Log log("engine test", "fatal", true);
+  device::host::HostDevice device(1);
+  device::DeviceLines lines({std::shared_ptr<device::Device>(), &device}, 1, size_t{1} << 20,
+                            [](const std::string&) {});
+  LocalEngineOptions options = EngineOptions();
+  options.groups.find = [group] { return std::shared_ptr<device::Groups>(group); };
+  LocalEngine engine(options, std::move(*met[1]), log);
+  ASSERT_TRUE(engine.Start().ok());
+  protocol::Operation operation;
+  operation.name = "on a device";
+  operation.spec.shape = {2};
+  operation.input = operation.output = device.NewMemory(2 * sizeof(float));
+  operation.memory = Memory::kDevice;
+  operation.device = {&lines, 7};
+  std::promise<Status> ended;
+  engine.Submit(std::move(operation),
+                [&ended](const protocol::Outcome& outcome) { ended.set_value(outcome.status); });
+  EXPECT_EQ(ended.get_future().get(), protocol::ErrorOfLeftRank(kCarrierRank));
+  EXPECT_TRUE(group->leaves.Reaches(1));
+  EXPECT_EQ(group->aborts.now(), 0);
+  carrier.Abort();
+  EXPECT_TRUE(group->aborts.Reaches(1)) << "rank 0 waits for this rank";
   engine.Leave();
 }
 

@@ -1,5 +1,6 @@
 #include "src/machine/serverless/local_lane.h"
 
+#include <bit>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -12,6 +13,14 @@ using local::Decision;
 
 RoundKey KeyOf(const local::BlockUse& use) {
   return {use.tensor, use.round, use.generation & ~(kByGroup | kDecides)};
+}
+
+std::string NamesOf(RankSet ranks) {
+  std::string text;
+  for (; ranks != 0; ranks &= ranks - 1) {
+    text += (text.empty() ? "" : ", ") + std::to_string(std::countr_zero(ranks));
+  }
+  return text;
 }
 
 LocalFacts FactsOf(const protocol::Exchange& exchange, RankSet ranks) {
@@ -50,7 +59,7 @@ LocalLane::LocalLane(local::Window& window, uint32_t ranks, const SmallMemory& s
              [this](const BlockWork::Taken& taken, const Status& how) { OnTaken(taken, how); },
              [this](const BlockWork::Taken& taken) { return InputOf(taken); }},
             mover),
-      launches_(launcher, LaneOfLaunches()) {}
+      launches_(window, launcher, LaneOfLaunches()) {}
 
 GroupLaunches::Lane LocalLane::LaneOfLaunches() {
   GroupLaunches::Lane lane;
@@ -67,6 +76,7 @@ GroupLaunches::Lane LocalLane::LaneOfLaunches() {
     const bool ends = round.extra.end.has_value() && round.extra.group.launches == 0;
     if (ends) End(key, round, *round.extra.end, now_);
   };
+  lane.names = NamesOf;  // local ranks are the ranks of the job
   lane.planned = events_.planned;
   lane.any_ended = events_.launch_ended;
   return lane;

@@ -51,6 +51,9 @@ class LocalLane {
   Status OnCombined(const Combined& combined, Time now);
   // Like GroupLaunches::OnLaunch.
   Status OnLaunch(const UnitLaunch& word) { return launches_.OnLaunch(word); }
+  // Like the methods of GroupLaunches.
+  void AbortGroup(const Status& why) { launches_.Abort(why); }
+  void LookAtGroupWhenOver() { launches_.LookWhenOver(); }
 
   // Like BlockWork::Step.
   Result<bool> Step(Time now);

@@ -477,6 +477,15 @@ TEST_F(GroupsOfLocalLaneTest, AHomeThatCannotCopyTheSumEndsTheRoundAndNobodyGive
   EXPECT_EQ(std::get<Abort>(ranks[1]->said.back()).why.message(), "tensor 'w': NCCL has failed");
 }
 
+TEST_F(GroupsOfLocalLaneTest, AGroupThatFailsByItselfIsAbortedByAllRanks) {
+  BeginOnDevices({{{0, 1}, {}}});
+  launchers[1]->broken = machine::Broken{Broken()};
+  RunAll();
+  EXPECT_EQ(window.of(0).aborted(), 0b10u);
+  ASSERT_EQ(launchers[0]->over.size(), 1u);
+  EXPECT_EQ(launchers[0]->over[0].message(), "rank 1 has ended the group of GPUs early");
+}
+
 TEST_F(GroupsOfLocalLaneTest, AnAtomicRoundDoesNotAskForGroups) {
   exchanged[0].exchange.memory = Memory::kDevice;
   exchanged[0].exchange.atomic = true;

@@ -6,6 +6,9 @@
 #                                                begin before all others
 #   byteps_compile_for_tests(TARGET)             of a target that only tests use: quickly, with the
 #                                                headers that all tests share
+#   byteps_test_parts(NAME SOURCES ... DEPS ...) tests that several executables take, as NAME among
+#                                                their DEPS; compiled once
+#   byteps_compile_stand_in(TARGET)              of a library that only tests load: quickly
 #   byteps_find_cuda_headers(OUT)                sets OUT to the folders with NVIDIA's cuda.h, which
 #                                                only tests need
 #   byteps_bench(NAME SOURCES ... DEPS ...)      one timed program, bench_NAME
@@ -208,13 +211,30 @@ function(byteps_compile_for_tests target)
     $<TARGET_PROPERTY:GTest::gmock,INTERFACE_COMPILE_OPTIONS>)
   target_precompile_headers(${target} REUSE_FROM byteps_test_headers)
   get_target_property(type ${target} TYPE)
-  if(type STREQUAL "STATIC_LIBRARY") # as the programs that it goes into, or the headers do not fit
+  if(NOT type STREQUAL "EXECUTABLE") # as the programs that it goes into, or the headers do not fit
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
     target_compile_options(${target} PRIVATE -fPIE)
   endif()
   if(BYTEPS_TESTS_IN_BATCHES AND NOT type STREQUAL "STATIC_LIBRARY") # that is in batches already
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   endif()
+endfunction()
+
+function(byteps_test_parts name)
+  if(NOT BYTEPS_BUILD_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_library(${name} OBJECT ${ARG_SOURCES})
+  byteps_compile_for_tests(${name})
+  target_include_directories(${name} PUBLIC ${RAPIDCHECK_INCLUDE_DIR})
+  target_link_libraries(${name} PUBLIC ${ARG_DEPS} GTest::gmock)
+endfunction()
+
+# Its code is position-independent, which the headers of all tests are not.
+function(byteps_compile_stand_in target)
+  target_compile_options(${target} PRIVATE ${BYTEPS_COMPILE_TESTS})
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${BYTEPS_TESTS_IN_BATCHES})
 endfunction()
 
 # What counts allocations in tests; see allocation_count_for_test.h.

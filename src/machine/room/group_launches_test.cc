@@ -79,6 +79,7 @@ TEST_F(GroupLaunchesTest, ARankThatIsOverHeedsAbortsAndLosses) {
   EXPECT_TRUE(launcher_.over.empty());
   window_.of(0).MarkLost(2);
   launches_.LookWhenOver();
+  EXPECT_EQ(launcher_.over.size(), 1u);
   window_.of(0).MarkAborted();
   launches_.LookWhenOver();
   EXPECT_EQ(launcher_.over.size(), 1u);

@@ -86,6 +86,7 @@ class PlayedCarrier {
   void Leave() { carrier_.Close(); }
   // Does what a rank does that aborts its group of devices.
   void Abort() { window_.MarkAborted(); }
+  RankSet aborted() const { return window_.aborted(); }
 
  private:
   void OnWord(uint32_t rank, const LocalWords::ToCarrier& word) {
@@ -142,6 +143,7 @@ TEST(LocalEngineTest, ARoundThatWasCompleteEndsWellThoughTheCarrierLeavesRightAf
 // A group of rank 0, whose membership does not end, and rank 1.
 class StuckGroup final : public device::Groups {
  public:
+  static constexpr const char* kName = "a group that does not end";
   const std::string& name() const override { return name_; }
   Result<device::GroupId> NewId() override { return device::GroupId(); }
   Result<std::unique_ptr<device::Communicator>> Join(const device::GroupId&, uint32_t,
@@ -168,48 +170,71 @@ class StuckGroup final : public device::Groups {
     StuckGroup& group_;
     bool leaves_ = false;
   };
-  const std::string name_ = "a group that does not end";
+  const std::string name_ = kName;
+};
+
+// Rank 1 with an operation in the memory of its device. `on_met` is called at the carrier when rank
+// 1 has met its group.
+class GroupOfEngineTest : public testing::Test {
+ protected:
+  void Start(const std::function<void(PlayedCarrier&)>& on_met) {
+    auto met = MeetOfEngines();
+    ASSERT_TRUE(met[0].has_value() && met[1].has_value());
+    const auto then = [on_met](const LocalWords::ToCarrier& word, PlayedCarrier& one) {
+      if (std::holds_alternative<HasDevice>(word)) {
+        one.Say(
+            SumsSo{StuckGroup::kName, std::string(sizeof(device::GroupId), 'g'), 1, kEngineRanks});
+      } else if (std::holds_alternative<Met>(word)) {
+        on_met(one);
+      }
+    };
+    carrier_.emplace(std::move(*met[0]), then);
+    LocalEngineOptions options = EngineOptions();
+    options.groups.find = [group = group_] { return std::shared_ptr<device::Groups>(group); };
+    engine_.emplace(options, std::move(*met[1]), log_);
+    ASSERT_TRUE(engine_->Start().ok());
+    protocol::Operation operation;
+    operation.name = "on a device";
+    operation.spec.shape = {2};
+    operation.input = operation.output = device_.NewMemory(2 * sizeof(float));
+    operation.memory = Memory::kDevice;
+    operation.device = {&lines_, 7};
+    engine_->Submit(std::move(operation),
+                    [this](const protocol::Outcome& outcome) { ended_.set_value(outcome.status); });
+  }
+
+  const std::shared_ptr<StuckGroup> group_ = std::make_shared<StuckGroup>();
+  Log log_{"engine test", "fatal", true};
+  device::host::HostDevice device_{1};
+  device::DeviceLines lines_{
+      {std::shared_ptr<device::Device>(), &device_}, 1, size_t{1} << 20, [](const std::string&) {}};
+  std::promise<Status> ended_;
+  std::optional<PlayedCarrier> carrier_;
+  std::optional<LocalEngine> engine_;
 };
 
 // The carrier has left in order, so the engine of rank 1 is over, and its group waits for all ranks
 // to leave. Then rank 0 aborts, for example because a third rank was killed, and needs this rank.
-TEST(LocalEngineTest, ARankThatIsOverEndsItsGroupWhenAnotherOneAborts) {
-  auto met = MeetOfEngines();
-  ASSERT_TRUE(met[0].has_value() && met[1].has_value());
-  const auto group = std::make_shared<StuckGroup>();
-  PlayedCarrier carrier(std::move(*met[0]),
-                        [](const LocalWords::ToCarrier& word, PlayedCarrier& one) {
-                          if (std::holds_alternative<HasDevice>(word)) {
-                            const std::string id(sizeof(device::GroupId), 'g');
-                            one.Say(SumsSo{"a group that does not end", id, 1, kEngineRanks});
-                          } else if (std::holds_alternative<Met>(word)) {
-                            one.Say(GroupOver());
-                            one.Leave();
-                          }
-                        });
-  Log log("engine test", "fatal", true);
-  device::host::HostDevice device(1);
-  device::DeviceLines lines({std::shared_ptr<device::Device>(), &device}, 1, size_t{1} << 20,
-                            [](const std::string&) {});
-  LocalEngineOptions options = EngineOptions();
-  options.groups.find = [group] { return std::shared_ptr<device::Groups>(group); };
-  LocalEngine engine(options, std::move(*met[1]), log);
-  ASSERT_TRUE(engine.Start().ok());
-  protocol::Operation operation;
-  operation.name = "on a device";
-  operation.spec.shape = {2};
-  operation.input = operation.output = device.NewMemory(2 * sizeof(float));
-  operation.memory = Memory::kDevice;
-  operation.device = {&lines, 7};
-  std::promise<Status> ended;
-  engine.Submit(std::move(operation),
-                [&ended](const protocol::Outcome& outcome) { ended.set_value(outcome.status); });
-  EXPECT_EQ(ended.get_future().get(), protocol::ErrorOfLeftRank(kCarrierRank));
-  EXPECT_TRUE(group->leaves.Reaches(1));
-  EXPECT_EQ(group->aborts.now(), 0);
-  carrier.Abort();
-  EXPECT_TRUE(group->aborts.Reaches(1)) << "rank 0 waits for this rank";
-  engine.Leave();
+TEST_F(GroupOfEngineTest, ARankThatIsOverEndsItsGroupWhenAnotherOneAborts) {
+  Start([](PlayedCarrier& one) {
+    one.Say(GroupOver());
+    one.Leave();
+  });
+  EXPECT_EQ(ended_.get_future().get(), protocol::ErrorOfLeftRank(kCarrierRank));
+  EXPECT_TRUE(group_->leaves.Reaches(1));
+  EXPECT_EQ(group_->aborts.now(), 0);
+  carrier_->Abort();
+  EXPECT_TRUE(group_->aborts.Reaches(1)) << "rank 0 waits for this rank";
+  engine_->Leave();
+}
+
+TEST_F(GroupOfEngineTest, ARankThatEndsAtOnceTellsTheOthersThatItAborts) {
+  const Status why(StatusCode::kPeerLost, "worker 2 was lost");
+  Start([why](PlayedCarrier& one) { one.Say(JobOver{why}); });
+  EXPECT_EQ(ended_.get_future().get(), why);
+  EXPECT_TRUE(group_->aborts.Reaches(1));
+  EXPECT_EQ(carrier_->aborted(), 0b10u);
+  engine_->Leave();
 }
 
 }  // namespace

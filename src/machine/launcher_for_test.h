@@ -233,7 +233,6 @@ class GroupForTest {
 class LaunchesForTest final : public Launcher {
  public:
   bool Takes(const protocol::DeviceMemory&, std::optional<HasDevice>&) override { return true; }
-  void Plan(const std::vector<HasDevice>&) override {}
   std::optional<PlannedSums> TakePlan() override { return std::nullopt; }
   void Meet(const SumsSo&) override {}
   std::optional<Met> TakeMet() override { return std::nullopt; }
@@ -328,7 +327,7 @@ class LauncherForTest final : public Launcher {
     if (!std::exchange(has_said_, true)) first = HasDevice{"gpu"};
     return true;
   }
-  void Plan(const std::vector<HasDevice>&) override {
+  void Plan(const std::vector<HasDevice>&) {
     plan_ = all_.plan;
     Notify();
   }

@@ -301,15 +301,7 @@ Result<bool> MemberLane::Step(Time now) {
 }
 
 GroupLaunches::Lane MemberLane::LaneOfLaunches() {
-  GroupLaunches::Lane lane;
-  lane.find = [this](const RoundKey& key) {
-    Round* round = open_.Find(key);
-    return round == nullptr ? GroupLaunches::Round()
-                            : GroupLaunches::Round{round->exchange, &round->extra.group};
-  };
-  lane.say = [this](const GroupLaunches::Word& word) {
-    std::visit([this](const auto& one) { events_.say(one); }, word);
-  };
+  GroupLaunches::Lane lane = LaneOver(open_, events_.say);
   lane.ended = [this](const RoundKey& key) { OnLaunchEnd(key); };
   lane.names = [this](RankSet ranks) { return machine_ranks_.NamesOf(ranks); };
   lane.planned = events_.planned;

@@ -82,21 +82,16 @@ MemberCarrier::Events MemberLanes::CarrierEvents() {
   events.to_front = [this](protocol::FrontMail mail) { events_.to_front(std::move(mail)); };
   events.fail = [this](const Status& why) { Post([this, why] { Fail(why); }); };
   events.plan = [this](const std::vector<HasDevice>& devices) {
-    Post([this, devices] { Plan(devices); });
+    Post([this, devices] {
+      group_.Plan(devices, words_, [this](const std::string& limit) {
+        inbox_.Put(News([this, limit] { carrier_->OnGroupLimit(limit); }));
+      });
+    });
   };
   events.tell = [this](const std::string& line, bool is_warning) {
     TellOfGroups(log_, line, is_warning);
   };
   return events;
-}
-
-void MemberLanes::Plan(const std::vector<HasDevice>& devices) {
-  group_.Plan(devices);
-  const Duration ready = options_.groups.ready;
-  group_limit_ = words_.After(ready, [this, ready] {
-    const std::string limit = std::to_string(ready / seconds(1)) + " s";
-    inbox_.Put(News([this, limit] { carrier_->OnGroupLimit(limit); }));
-  });
 }
 
 local::WindowShape MemberLanes::ShapeFor(uint32_t ranks) {

@@ -100,7 +100,6 @@ class MemberLanes final : public runtime::WorkerLanes {
   void On(const UnitLaunch& word);
   void On(const GroupOver& word) { group_.End(word.why); }
   MemberCarrier::Events CarrierEvents();
-  void Plan(const std::vector<HasDevice>& devices);
   bool SayLaunches();
   void OnLoss();
   void TellLost(const Status& why);
@@ -137,7 +136,6 @@ class MemberLanes final : public runtime::WorkerLanes {
   bool may_leave_ = false;
   std::unique_ptr<transport::Loop::Timer> leave_limit_;
   std::unique_ptr<transport::Loop::Timer> end_limit_;
-  std::unique_ptr<transport::Loop::Timer> group_limit_;
 
   std::unique_ptr<local::LifeWatch> watch_;
   std::atomic<bool> ends_{false};

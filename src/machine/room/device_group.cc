@@ -153,7 +153,11 @@ void DeviceGroup::Start(std::function<void(const std::shared_ptr<State>&)> work)
   threads_.Start([state = state_, work = std::move(work)] { work(state); });
 }
 
-void DeviceGroup::Plan(const std::vector<HasDevice>& devices) {
+void DeviceGroup::Plan(const std::vector<HasDevice>& devices, transport::Loop& loop,
+                       std::function<void(const std::string& limit)> late) {
+  const Duration ready = state_->tools.ready;
+  limit_ = loop.After(
+      ready, [late = std::move(late), ready] { late(std::to_string(ready / seconds(1)) + " s"); });
   const auto work = [devices](const std::shared_ptr<State>& state) {
     PlannedSums plan;
     try {

@@ -17,6 +17,7 @@
 #include "src/device/line_threads.h"
 #include "src/local/window.h"
 #include "src/machine/room/launcher.h"
+#include "src/transport/transport.h"
 
 namespace byteps::machine {
 
@@ -42,7 +43,10 @@ class DeviceGroup final : public Launcher {
   DeviceGroup& operator=(const DeviceGroup&) = delete;
 
   bool Takes(const protocol::DeviceMemory& device, std::optional<HasDevice>& first) override;
-  void Plan(const std::vector<HasDevice>& devices) override;
+  // Begins to plan, at the carrier. TakePlan returns the plan. `late` hears GroupTools::ready, in
+  // words, when so much time has passed since; on the thread of `loop`, which is the window's.
+  void Plan(const std::vector<HasDevice>& devices, transport::Loop& loop,
+            std::function<void(const std::string& limit)> late);
   std::optional<PlannedSums> TakePlan() override;
   void Meet(const SumsSo& word) override;
   std::optional<Met> TakeMet() override;
@@ -58,6 +62,7 @@ class DeviceGroup final : public Launcher {
 
   const bool has_tools_;
   const std::shared_ptr<State> state_;  // shared with threads and lines
+  std::unique_ptr<transport::Loop::Timer> limit_;
   device::LineThreads threads_;
 };
 

@@ -12,6 +12,7 @@
 #include "src/device/device_lines.h"
 #include "src/device/host/host_groups.h"
 #include "src/machine/machine_for_test.h"
+#include "src/machine/room/word_loop.h"
 
 namespace byteps::machine {
 namespace {
@@ -69,7 +70,7 @@ class DeviceGroupTest : public testing::Test {
     }
   }
   PlannedSums Planned() {
-    group(0).Plan({{"gpu 0"}, {"gpu 1"}});
+    group(0).Plan({{"gpu 0"}, {"gpu 1"}}, loop_, [](const std::string&) {});
     const auto plan = Await(0, [](DeviceGroup& one) { return one.TakePlan(); });
     EXPECT_TRUE(plan.has_value());
     return plan.value_or(PlannedSums());
@@ -108,6 +109,7 @@ class DeviceGroupTest : public testing::Test {
   const std::shared_ptr<HostGroups> groups_ = std::make_shared<HostGroups>();
   GroupTools tools_;
   WindowForTest window_{Shape()};
+  WordLoop loop_{window_.of(0), {[] { return false; }, nullptr}};
   std::vector<std::unique_ptr<Rank>> ranks_;
 };
 
@@ -150,6 +152,18 @@ TEST_F(DeviceGroupTest, WithoutALibraryThereIsNoPlan) {
   const PlannedSums plan = Planned();
   EXPECT_TRUE(plan.groups.empty());
   EXPECT_NE(plan.text.find("NCCL cannot be loaded"), std::string::npos) << plan.text;
+}
+
+TEST_F(DeviceGroupTest, TheLimitOfGroupsIsToldInWords) {
+  tools_.ready = Duration();
+  DeviceGroup group(window_.of(0), tools_, kUnitOfTest, [](const std::string&) {});
+  std::string told;
+  group.Plan({{"gpu 0"}, {"gpu 1"}}, loop_, [&](const std::string& limit) {
+    told = limit;
+    loop_.Stop();
+  });
+  loop_.Run();
+  EXPECT_EQ(told, "0 s");
 }
 
 TEST_F(DeviceGroupTest, ADeviceIsTheFirstOneOnly) {

@@ -17,6 +17,7 @@
 #include "src/local/window.h"
 #include "src/machine/room/group_words.h"
 #include "src/machine/room/launcher.h"
+#include "src/machine/room/open_rounds.h"
 #include "src/machine/room/sums_choice.h"
 #include "src/protocol/worker/exchange/exchange.h"
 
@@ -93,5 +94,22 @@ class GroupLaunches {
   bool has_heeded_ = false;        // that others take part no more
   std::deque<Launched> launched_;  // in the order of the carrier
 };
+
+// Returns the functions of a lane that are alike in both kinds of job. The state of a round has a
+// `group`. Both arguments outlive the lane.
+template <typename Extra, typename ToCarrier>
+GroupLaunches::Lane LaneOver(OpenRounds<Extra>& open,
+                             const std::function<void(const ToCarrier&)>& say) {
+  GroupLaunches::Lane lane;
+  lane.find = [&open](const RoundKey& key) -> GroupLaunches::Round {
+    auto* const round = open.Find(key);
+    if (round == nullptr) return {};
+    return {round->exchange, &round->extra.group};
+  };
+  lane.say = [&say](const GroupLaunches::Word& word) {
+    std::visit([&say](const auto& one) { say(one); }, word);
+  };
+  return lane;
+}
 
 }  // namespace byteps::machine

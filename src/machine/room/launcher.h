@@ -5,7 +5,6 @@
 #pragma once
 
 #include <optional>
-#include <vector>
 
 #include "src/base/status.h"
 #include "src/device/communicator.h"
@@ -23,8 +22,7 @@ class Launcher {
   // for. `first`: gets the word to the carrier, if this is the first time.
   virtual bool Takes(const protocol::DeviceMemory& device, std::optional<HasDevice>& first) = 0;
 
-  // At the carrier: begins to plan. TakePlan returns the plan, once.
-  virtual void Plan(const std::vector<HasDevice>& devices) = 0;
+  // At the carrier: returns the plan, once, when it has been made.
   virtual std::optional<PlannedSums> TakePlan() = 0;
 
   // Begins to meet the others. TakeMet returns how that has ended, once. REQUIRES: Takes was

@@ -131,7 +131,11 @@ LocalCarrierOptions LocalEngine::CarrierOptions() {
   carrier.sum_group = options_.sum_group;
   carrier.same_bits = options_.same_bits;
   carrier.account_every = AccountEvery(options_);
-  carrier.plan = [this](const std::vector<HasDevice>& devices) { Plan(devices); };
+  carrier.plan = [this](const std::vector<HasDevice>& devices) {
+    group_.Plan(devices, loop_, [this](const std::string& limit) {
+      if (!over_) carrier_->OnGroupLimit(limit);
+    });
+  };
   carrier.tell = [this](const std::string& line, bool is_warning) {
     TellOfGroups(log_, line, is_warning);
   };
@@ -149,14 +153,6 @@ LocalLane::Events LocalEngine::LaneEvents() {
   events.planned = [this](const PlannedSums& plan) { carrier_->OnPlan(plan); };
   events.launch_ended = [this] { carrier_->OnLaunchEnd(); };
   return events;
-}
-
-void LocalEngine::Plan(const std::vector<HasDevice>& devices) {
-  group_.Plan(devices);
-  const Duration ready = options_.groups.ready;
-  group_limit_ = loop_.After(ready, [this, ready] {
-    if (!over_) carrier_->OnGroupLimit(std::to_string(ready / seconds(1)) + " s");
-  });
 }
 
 runtime::FrontLoop::Events LocalEngine::FrontEvents() {

@@ -128,7 +128,6 @@ class LocalEngine final : public runtime::Engine {
   void End(const Status& why);
   LocalCarrierOptions CarrierOptions();
   LocalLane::Events LaneEvents();
-  void Plan(const std::vector<HasDevice>& devices);
   void BeginToLeave();
   void LeaveIfDone();
   void CutShort();
@@ -164,7 +163,6 @@ class LocalEngine final : public runtime::Engine {
   LifeSigns life_signs_;
   runtime::Ticker ticker_;
   std::unique_ptr<transport::Loop::Timer> beat_;
-  std::unique_ptr<transport::Loop::Timer> group_limit_;
   bool over_ = false;  // ended in an error, or left
   bool leaves_ = false;
   bool may_leave_ = false;  // the carrier gives this rank no block any more

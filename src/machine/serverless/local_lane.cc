@@ -62,15 +62,7 @@ LocalLane::LocalLane(local::Window& window, uint32_t ranks, const SmallMemory& s
       launches_(window, launcher, LaneOfLaunches()) {}
 
 GroupLaunches::Lane LocalLane::LaneOfLaunches() {
-  GroupLaunches::Lane lane;
-  lane.find = [this](const RoundKey& key) {
-    Round* round = open_.Find(key);
-    return round == nullptr ? GroupLaunches::Round()
-                            : GroupLaunches::Round{round->exchange, &round->extra.group};
-  };
-  lane.say = [this](const GroupLaunches::Word& word) {
-    std::visit([this](const auto& one) { events_.say(one); }, word);
-  };
+  GroupLaunches::Lane lane = LaneOver(open_, events_.say);
   lane.ended = [this](const RoundKey& key) {
     Round& round = *open_.Find(key);
     const bool ends = round.extra.end.has_value() && round.extra.group.launches == 0;

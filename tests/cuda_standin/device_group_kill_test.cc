@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <latch>
+#include <ostream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -29,9 +31,10 @@ using byteps::testing::Opened;
 constexpr int64_t kFloats = 300000;
 constexpr const char* kSettings = "STAND_IN_CHILD_SETTINGS";
 constexpr const char* kPipe = "STAND_IN_CHILD_PIPE";
+constexpr const char* kGpu = "STAND_IN_CHILD_GPU";
 constexpr const char* kHeld = "STAND_IN_CHILD_HELD";  // the call in the middle of which it stops
 
-byteps_handle StartSum(byteps_session* session, const UserMemory& memory) {
+byteps_handle StartSum(byteps_session* session, const UserMemory& memory, int device) {
   byteps_request request{};
   request.name = "w";
   request.op = BYTEPS_SUM;
@@ -40,6 +43,7 @@ byteps_handle StartSum(byteps_session* session, const UserMemory& memory) {
   request.dimensions = 1;
   request.input = request.output = memory.data();
   request.memory = BYTEPS_MEMORY_DEVICE;
+  request.device = device;
   request.stream = BYTEPS_NO_STREAM;
   byteps_handle handle = 0;
   byteps_error error{};
@@ -51,27 +55,34 @@ byteps_handle StartSum(byteps_session* session, const UserMemory& memory) {
 TEST(KilledRankOfAGroup, DISABLED_Child) {
   const char* const settings = std::getenv(kSettings);
   if (settings == nullptr) return;
-  stand_in_first_gpu(1);
+  stand_in_first_gpu(std::atoi(std::getenv(kGpu)));
   byteps_session* const session = Opened(SettingsIn(settings));
   const UserContext context;
   const UserMemory memory(kFloats * sizeof(float));
   const char* const held = std::getenv(kHeld);
   nccl_stand_in_hold(held);
-  StartSum(session, memory);
+  StartSum(session, memory, 0);
   while (nccl_stand_in_is_held(held) == 0) std::this_thread::yield();
   EXPECT_EQ(write(std::atoi(std::getenv(kPipe)), "x", 1), 1);
   for (;;) pause();
 }
 
-// Lets this process be rank 0, and rank 1 another one that is killed in the middle of a launch.
-// With servers, or without.
-class KilledInALaunch : public ::testing::TestWithParam<bool> {
+struct Kind {
+  const char* name;
+  int ranks;  // in one group
+  bool has_server;
+};
+void PrintTo(const Kind& kind, std::ostream* to) { *to << kind.name; }
+
+// Lets this process have all ranks but the last one, which is another process that is killed in the
+// middle of a launch.
+class KilledInALaunch : public ::testing::TestWithParam<Kind> {
  protected:
   // `silence`: settings of how long the job waits for a process that is silent.
   explicit KilledInALaunch(const std::vector<std::string>& silence = {})
-      : job_({1, 2, GetParam()}, Settings(silence)) {
+      : job_({1, GetParam().ranks, GetParam().has_server}, Settings(silence)) {
     stand_in_nvml_reset();
-    stand_in_nvml_machine(2, 0, 0);
+    stand_in_nvml_machine(static_cast<unsigned>(GetParam().ranks), 0, 0);
   }
   ~KilledInALaunch() override {
     for (std::thread& one : services_) one.join();
@@ -101,38 +112,57 @@ class KilledInALaunch : public ::testing::TestWithParam<bool> {
   void Run(bool is_frozen_first) {
     int ends[2] = {-1, -1};
     ASSERT_EQ(pipe(ends), 0);
+    const bool has_server = GetParam().has_server;
     const pid_t child = StartTest("KilledRankOfAGroup.DISABLED_Child",
-                                  {{kSettings, LinesOf(job_.WorkerSettings(1))},
+                                  {{kSettings, LinesOf(job_.WorkerSettings(last_))},
+                                   {kGpu, std::to_string(last_)},
                                    {kPipe, std::to_string(ends[1])},
-                                   {kHeld, GetParam() ? "ncclReduce" : "ncclAllReduce"}});
+                                   {kHeld, has_server ? "ncclReduce" : "ncclAllReduce"}});
     close(ends[1]);
-    if (GetParam()) StartServices();  // they read the environment, which StartTest changes
-    byteps_session* const session = Opened(job_.WorkerSettings(0));
+    if (has_server) StartServices();  // they read the environment, which StartTest changes
+    std::vector<std::thread> ranks;
+    for (int rank = 0; rank < last_; ++rank) {
+      ranks.emplace_back([this, rank, is_frozen_first] { RunRank(rank, is_frozen_first); });
+    }
+    pollfd in_the_middle{ends[0], POLLIN, 0};
+    EXPECT_EQ(poll(&in_the_middle, 1, 60000), 1);
+    EXPECT_NE(in_the_middle.revents & POLLIN, 0) << "the child could not begin";
+    if (is_frozen_first) {
+      ::kill(child, SIGSTOP);
+      is_frozen_.count_down();
+      have_waited_.wait();
+    }
+    ::kill(child, SIGKILL);
+    for (std::thread& one : ranks) one.join();
+    waitpid(child, nullptr, 0);
+    close(ends[0]);
+  }
+  void RunRank(int rank, bool is_frozen_first) {
+    byteps_session* const session = Opened(job_.WorkerSettings(rank));
     {
-      const UserContext context;
+      const UserContext context(rank);
       const UserMemory memory(kFloats * sizeof(float));
-      const byteps_handle handle = StartSum(session, memory);
-      pollfd in_the_middle{ends[0], POLLIN, 0};
-      EXPECT_EQ(poll(&in_the_middle, 1, 60000), 1);
-      EXPECT_NE(in_the_middle.revents & POLLIN, 0) << "the child could not begin";
+      const byteps_handle handle = StartSum(session, memory, rank);
       byteps_error error{};
       if (is_frozen_first) {
-        ::kill(child, SIGSTOP);
+        is_frozen_.wait();
         EXPECT_EQ(byteps_wait(session, handle, 3000, &error), BYTEPS_DEADLINE_EXCEEDED)
             << "a launch uses the memory: " << error.message;
+        have_waited_.count_down();
       }
-      ::kill(child, SIGKILL);
       const byteps_code code = byteps_wait(session, handle, 60000, &error);
       EXPECT_TRUE(code == BYTEPS_PEER_LOST || (is_frozen_first && code == BYTEPS_EVICTED))
           << code << ": " << error.message;
-      EXPECT_NE(std::string(error.message).find("worker 1"), std::string::npos) << error.message;
+      const std::string lost = "worker " + std::to_string(last_);
+      EXPECT_NE(std::string(error.message).find(lost), std::string::npos) << error.message;
       byteps_release(session, handle);
     }
-    waitpid(child, nullptr, 0);
-    close(ends[0]);
     byteps_close(session);
   }
 
+  const int last_ = GetParam().ranks - 1;
+  std::latch is_frozen_{1};
+  std::latch have_waited_{last_};
   const NothingLeft nothing_left_;
   const NoGroupsLeft no_groups_left_;
   std::vector<std::thread> services_;
@@ -144,11 +174,15 @@ class FrozenInALaunch : public KilledInALaunch {
   FrozenInALaunch() : KilledInALaunch({"heartbeat_timeout_ms=1500", "eviction_timeout_ms=1500"}) {}
 };
 
-std::string NameOf(const ::testing::TestParamInfo<bool>& one) {
-  return one.param ? "Servers" : "NoServers";
-}
-INSTANTIATE_TEST_SUITE_P(All, KilledInALaunch, ::testing::Bool(), NameOf);
-INSTANTIATE_TEST_SUITE_P(All, FrozenInALaunch, ::testing::Bool(), NameOf);
+std::string NameOf(const ::testing::TestParamInfo<Kind>& one) { return one.param.name; }
+constexpr Kind kServers{"Servers", 2, true};
+constexpr Kind kNoServers{"NoServers", 2, false};
+INSTANTIATE_TEST_SUITE_P(All, KilledInALaunch,
+                         ::testing::Values(kServers, kNoServers,
+                                           Kind{"ServersGroupOfThree", 3, true},
+                                           Kind{"NoServersGroupOfThree", 3, false}),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(All, FrozenInALaunch, ::testing::Values(kServers, kNoServers), NameOf);
 
 TEST_P(KilledInALaunch, IsNamedToTheOthersWhoLeaveNothing) { Run(false); }
 

@@ -152,19 +152,18 @@ bool BlockTransfers::AdmitOne(const Piece& piece, const TransferRound& round,
 // Ends the pieces of rounds that are broken off: those that wait for a block, and those that have
 // one, as soon as the block belongs to its use.
 bool BlockTransfers::EndBroken() {
-  const std::map<RoundKey, Status>& rounds = broken_;  // clang knows no lock in a lambda
-  if (rounds.empty()) return false;
+  if (broken_.empty()) return false;
   const size_t before = waiting_.size();
-  std::erase_if(waiting_, [&](const Piece& piece) {
-    auto broken = rounds.find(piece.key);
-    if (piece.way != Way::kCollect || broken == rounds.end()) return false;
+  std::erase_if(waiting_, [&](const Piece& piece) BYTEPS_REQUIRES(mutex_) {
+    auto broken = broken_.find(piece.key);
+    if (piece.way != Way::kCollect || broken == broken_.end()) return false;
     ended_.push_back({piece.ticket, piece.resume, broken->second});
     return true;
   });
   for (auto& [number, given] : given_) {
-    auto broken = rounds.find(given.piece.key);
+    auto broken = broken_.find(given.piece.key);
     const bool is_open = given.piece.way == Way::kCollect && given.why.ok();
-    if (broken == rounds.end() || !is_open || !window_.IsOurs(given.at)) continue;
+    if (broken == broken_.end() || !is_open || !window_.IsOurs(given.at)) continue;
     if (window_.Withdraw(given.at)) given.why = broken->second;
   }
   return waiting_.size() != before;

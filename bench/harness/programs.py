@@ -24,6 +24,7 @@ BENCH_SOCKET = BUILD / "bench" / "bench_socket"
 BENCH_LONG_PATH = BUILD / "bench" / "bench_long_path"
 BENCH_KERNELS = BUILD / "bench" / "bench_kernels"
 BENCH_DEVICE_STEP = BUILD / "tests" / "cuda_standin" / "bench_device_step"
+BENCH_DEVICE_WAYS = BUILD / "tests" / "cuda_standin" / "bench_device_ways"
 # Relative to a build folder, because another one may be measured beside.
 BENCH_PUSH_PULL = Path("bench/bench_push_pull")
 BPS_SERVER = Path("apps/bps-server")

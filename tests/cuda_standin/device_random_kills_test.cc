@@ -41,7 +41,7 @@ constexpr int64_t kFloats = 1500001;  // two units
 constexpr const char* kSettings = "STAND_IN_CHILD_SETTINGS";
 constexpr const char* kShared = "STAND_IN_CHILD_SHARED";  // the descriptor of a Shared
 
-// What the processes of a test share: of each rank, how many sums it has.
+// Says of each rank how many sums it has. All processes of a test share it.
 struct Shared {
   std::array<std::atomic<int>, kRanks> sums{};
 };
@@ -78,8 +78,7 @@ pieces::End RunSteps(int rank, int device, byteps_session* session, std::atomic<
   UserMemory memory(kFloats * sizeof(float));
   for (int step = 1;; ++step) {
     memory.Set(Filled(static_cast<float>(step * (rank + 1))));
-    byteps_request request =
-        pieces::RequestOf(BYTEPS_SUM, memory.data(), memory.data(), kFloats);
+    byteps_request request = pieces::RequestOf(BYTEPS_SUM, memory.data(), memory.data(), kFloats);
     request.memory = BYTEPS_MEMORY_DEVICE;
     request.device = device;
     request.stream = BYTEPS_NO_STREAM;
@@ -124,9 +123,9 @@ class KilledAtAnyMoment : public ::testing::Test {
     const int file = memfd_create("sums", 0);
     ASSERT_EQ(ftruncate(file, sizeof(Shared)), 0);
     SharedMemory shared(file);
-    const pid_t child = StartTest("RankKilledAtAnyMoment.DISABLED_Child",
-                                  {{kSettings, LinesOf(job.WorkerSettings(kRanks - 1))},
-                                   {kShared, std::to_string(file)}});
+    const pid_t child = StartTest(
+        "RankKilledAtAnyMoment.DISABLED_Child",
+        {{kSettings, LinesOf(job.WorkerSettings(kRanks - 1))}, {kShared, std::to_string(file)}});
     close(file);
     std::array<pieces::End, kSurvivors> ends;
     std::vector<std::thread> ranks;

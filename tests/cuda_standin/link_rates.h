@@ -1,5 +1,5 @@
-// The modelled rate of a device's link to the host: a token bucket for each direction. It only
-// makes copies slower than those of the host's memory are; it says nothing of a real GPU.
+// Modelled rates of links: a token bucket for each direction. They only make copies slower than
+// those of the host's memory are; they say nothing of a real GPU.
 #pragma once
 
 #include <algorithm>
@@ -12,37 +12,78 @@
 
 namespace byteps::standin {
 
-// Thread-safe.
+// The link of each device of this process, and one to the host that all of them may share, like
+// that of a PCI switch. Thread-safe.
 class LinkRates {
  public:
   using Clock = std::chrono::steady_clock;
   // A copy that is so much ahead of the rate does not wait, because sleeping takes longer.
   static constexpr std::chrono::microseconds kAhead{200};
+  // Bytes between devices take turns of this size with copies.
+  static constexpr size_t kTurn = 64 << 10;
 
+  // 0: as fast as memory.
   void Set(double bytes_per_second) {
     std::lock_guard lock(mutex_);
-    bytes_per_second_ = bytes_per_second;
-    for (auto& device : free_at_) std::fill(std::begin(device), std::end(device), Clock::now());
+    for (Link& link : devices_) link.Set(bytes_per_second);
   }
-  // Blocks as long as the link needs for the bytes. `begun`: when the copy began.
+  void SetShared(double bytes_per_second) {
+    std::lock_guard lock(mutex_);
+    shared_.Set(bytes_per_second);
+  }
+  // Blocks as long as a copy to the host or from it takes. `begun`: when the copy began.
   void Pass(int device, bool is_up, size_t bytes, Clock::time_point begun) {
     Clock::time_point over;
     {
       std::lock_guard lock(mutex_);
-      if (bytes_per_second_ <= 0) return;
-      const std::chrono::duration<double> time(static_cast<double>(bytes) / bytes_per_second_);
-      Clock::time_point& free_at = free_at_[device][is_up ? 1 : 0];
-      free_at = std::max(free_at, begun) + std::chrono::duration_cast<Clock::duration>(time);
-      over = free_at;
+      over =
+          std::max(devices_[device].Take(is_up, bytes, begun), shared_.Take(is_up, bytes, begun));
     }
+    WaitUntil(over);
+  }
+  // Blocks as long as the device needs to send to other devices, and to receive from them. Copies
+  // to the host and from it may pass in between.
+  void PassPeers(int device, size_t sent, size_t received, Clock::time_point begun) {
+    while (sent + received > 0) {
+      const size_t sends = std::min(sent, kTurn);
+      const size_t receives = std::min(received, kTurn);
+      Clock::time_point over;
+      {
+        std::lock_guard lock(mutex_);
+        over = std::max(devices_[device].Take(false, sends, begun),
+                        devices_[device].Take(true, receives, begun));
+      }
+      WaitUntil(over);
+      sent -= sends;
+      received -= receives;
+    }
+  }
+
+ private:
+  struct Link {
+    void Set(double rate) {
+      bytes_per_second = rate;
+      std::fill(std::begin(free_at), std::end(free_at), Clock::now());
+    }
+    // Returns when the bytes have passed.
+    Clock::time_point Take(bool is_up, size_t bytes, Clock::time_point begun) {
+      if (bytes_per_second <= 0) return begun;
+      const std::chrono::duration<double> time(static_cast<double>(bytes) / bytes_per_second);
+      Clock::time_point& free = free_at[is_up ? 1 : 0];
+      free = std::max(free, begun) + std::chrono::duration_cast<Clock::duration>(time);
+      return free;
+    }
+    double bytes_per_second = 0;
+    Clock::time_point free_at[2];
+  };
+  static void WaitUntil(Clock::time_point over) {
     // tidy-allow(sleep): the link of a GPU takes this time.
     if (over > Clock::now() + kAhead) std::this_thread::sleep_until(over);
   }
 
- private:
   std::mutex mutex_;
-  double bytes_per_second_ = 0;  // 0: as fast as memory
-  Clock::time_point free_at_[STAND_IN_DEVICES][2];
+  Link devices_[STAND_IN_DEVICES];
+  Link shared_;
 };
 
 }  // namespace byteps::standin

@@ -24,6 +24,10 @@ constexpr int kNoParts = 3;
 constexpr int kPeersNotSupported = 5;
 
 struct NvmlWorld {
+  NvmlWorld() {
+    for (unsigned i = 0; i < STAND_IN_NVML_GPUS_MAX; ++i) devices[i].number = i;
+  }
+
   std::mutex mutex;
   nvmlDevice_st devices[STAND_IN_NVML_GPUS_MAX];
   unsigned gpus = 2;
@@ -59,7 +63,6 @@ extern "C" {
 void stand_in_nvml_reset(void) {
   NvmlWorld& world = World();
   const std::lock_guard lock(world.mutex);
-  for (unsigned i = 0; i < STAND_IN_NVML_GPUS_MAX; ++i) world.devices[i].number = i;
   world.gpus = 2;
   world.peers = world.nvlink = kPeersNotSupported;
   world.cut.clear();

@@ -21,6 +21,7 @@ void stand_in_reset(void) {
   std::lock_guard lock(world.mutex);
   world.delay_us_max = 0;
   world.rates.Set(0);
+  world.rates.SetShared(0);
   world.failures.clear();
   world.broken = CUDA_SUCCESS;
   world.first_gpu = 0;
@@ -38,6 +39,8 @@ void stand_in_delay(uint64_t seed, uint64_t microseconds_max) {
 }
 
 void stand_in_rate(double bytes_per_second) { TheWorld().rates.Set(bytes_per_second); }
+
+void stand_in_shared_rate(double bytes_per_second) { TheWorld().rates.SetShared(bytes_per_second); }
 
 void stand_in_hold_copies(int hold) {
   World& world = TheWorld();

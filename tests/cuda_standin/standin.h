@@ -33,8 +33,11 @@ void stand_in_delay(uint64_t seed, uint64_t microseconds_max);
 
 /* Lets copies of each device take at least as long as a link of this rate needs for them, in each
  * direction. 0: as long as memory needs. This is emulation: it shows what a rate does to a job, and
- * nothing of a GPU. */
+ * nothing of a GPU. Collectives of the stand-in for NCCL take what a ring sends over these links.
+ */
 void stand_in_rate(double bytes_per_second);
+/* The same for one link to the host that all devices of this process share, beside their own. */
+void stand_in_shared_rate(double bytes_per_second);
 
 /* Lets copies that have begun wait, until `hold` is 0 again, as if the device were busy. */
 void stand_in_hold_copies(int hold);

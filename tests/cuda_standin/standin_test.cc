@@ -155,6 +155,24 @@ TEST_F(StandIn, CopiesTakeAsLongAsTheirLink) {
   stand_in_reset();
 }
 
+TEST(LinkRatesTest, CopiesOfAllDevicesPassTheLinkThatTheyShare) {
+  LinkRates rates;
+  rates.SetShared(1e5);
+  const auto begun = LinkRates::Clock::now();
+  for (int device : {0, 1}) rates.Pass(device, true, 1000, begun);
+  rates.Pass(0, false, 1000, begun);
+  EXPECT_GE(LinkRates::Clock::now() - begun, std::chrono::milliseconds(20) - LinkRates::kAhead);
+}
+
+TEST(LinkRatesTest, WhatGoesBetweenDevicesPassesTheirOwnLinksOnly) {
+  LinkRates rates;
+  rates.Set(1e5);
+  rates.SetShared(1);
+  const auto begun = LinkRates::Clock::now();
+  rates.PassPeers(0, 1000, 2000, begun);
+  EXPECT_GE(LinkRates::Clock::now() - begun, std::chrono::milliseconds(20) - LinkRates::kAhead);
+}
+
 TEST_F(StandIn, EachThreadHasAContextOfItsOwn) {
   CUresult code = CUDA_SUCCESS;
   std::thread([&] {

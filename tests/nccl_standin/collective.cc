@@ -61,6 +61,27 @@ uint64_t OutputCount(const CollectiveCall& call, int size) {
   return KindOf(call) == CollectiveKind::kAllGather ? call.count * size : call.count;
 }
 
+// A reduce begins behind its root and ends there; a broadcast begins at its root. The others move
+// shares, each once around the ring for each half of an all-reduce.
+RingBytes BytesInRing(const CollectiveCall& call, int rank, int size) {
+  const size_t bytes = call.count * ElementBytes(call.type);
+  const auto hops = static_cast<size_t>(size - 1);
+  const bool is_root = rank == call.root;
+  switch (KindOf(call)) {
+    case CollectiveKind::kReduce:
+      return {is_root ? 0 : bytes, rank == (call.root + 1) % size ? 0 : bytes};
+    case CollectiveKind::kBroadcast:
+      return {(rank + 1) % size == call.root ? 0 : bytes, is_root ? 0 : bytes};
+    case CollectiveKind::kAllReduce: {
+      const size_t both = 2 * hops * bytes / static_cast<size_t>(size);
+      return {both, both};
+    }
+    case CollectiveKind::kReduceScatter:
+    case CollectiveKind::kAllGather: break;
+  }
+  return {hops * bytes, hops * bytes};
+}
+
 bool GroupRank::Step(const CollectiveCall* alike) {
   ++step_;
   memory->own().step = step_;

@@ -56,4 +56,12 @@ size_t ElementBytes(int type);
 uint64_t InputCount(const CollectiveCall& call, int size);
 uint64_t OutputCount(const CollectiveCall& call, int size);
 
+// Counts the bytes of a rank in a collective.
+struct RingBytes {
+  size_t sent = 0;
+  size_t received = 0;
+};
+// Returns what a rank sends and receives if the collective runs in a ring.
+RingBytes BytesInRing(const CollectiveCall& call, int rank, int size);
+
 }  // namespace byteps::standin

@@ -81,11 +81,14 @@ unsigned char* BytesOf(CUdeviceptr address, size_t bytes) {
   return memory->IsTaken(address, bytes) ? memory->BytesAt(address) : nullptr;
 }
 
-// Does a collective, on the thread of its stream.
-void Run(GroupRank& rank, const Waiting& item) {
+// Does a collective, on the thread of its stream. Returns what the rank sends and receives.
+RingBytes Run(GroupRank& rank, const Waiting& item) {
   World& cuda = TheWorld();
   const size_t element = ElementBytes(item.call.type);
-  if (item.call.count == 0) return static_cast<void>(rank.Run(item.call, {}));
+  if (item.call.count == 0) {
+    (void)rank.Run(item.call, {});
+    return {};
+  }
   const size_t input = InputCount(item.call, rank.size) * element;
   const size_t output = OutputCount(item.call, rank.size) * element;
   const bool gets_all =
@@ -95,13 +98,14 @@ void Run(GroupRank& rank, const Waiting& item) {
   {
     std::lock_guard lock(cuda.mutex);
     if (from == nullptr || to == nullptr) cuda.broken = CUDA_ERROR_ILLEGAL_ADDRESS;
-    if (cuda.broken != CUDA_SUCCESS) return;
+    if (cuda.broken != CUDA_SUCCESS) return {};
   }
-  if (!rank.Run(item.call, {from, to})) return;
+  if (!rank.Run(item.call, {from, to})) return {};
   NcclWorld& world = TheNcclWorld();
   std::lock_guard lock(world.mutex);
   ++world.collectives;
   world.bytes += input;
+  return BytesInRing(item.call, rank.rank, rank.size);
 }
 
 // Gives the stream what waits.
@@ -112,10 +116,17 @@ void Launch(ncclComm& comm) {
     std::lock_guard lock(comm.under_way->mutex);
     ++comm.under_way->running;
   }
-  auto work = [rank = comm.rank, under_way = comm.under_way, items = std::move(comm.waiting)] {
+  auto work = [rank = comm.rank, device = comm.device, under_way = comm.under_way,
+               items = std::move(comm.waiting)] {
+    const auto begun = LinkRates::Clock::now();
+    RingBytes all;  // collectives of one launch run side by side
     for (const Waiting& item : items) {
-      if (!rank->aborts) Run(*rank, item);
+      if (rank->aborts) continue;
+      const RingBytes one = Run(*rank, item);
+      all.sent += one.sent;
+      all.received += one.received;
     }
+    TheWorld().rates.PassPeers(device, all.sent, all.received, begun);
     std::lock_guard lock(under_way->mutex);
     --under_way->running;
     under_way->changed.notify_all();

@@ -34,9 +34,10 @@ command_help() {
   sim [ARGUMENT...] the cluster simulator, e.g. ./dev sim --seeds 20000
   spec [--large] [--only NAME] [--jobs N]   the models in spec/, with their mutants; --large: hours
   fuzz [--seconds N] [TARGET...]   each fuzz target for 60 s, or N
-  bench NAME [ARGUMENT...]   core doctor growth kills lab local_step long_paths rdma seeing
-                    seeing_times stalls strangers torch torch_doors window; results in bench-out/ or
-                    on the screen. bench plot draws those that are kept, for docs/performance.md
+  bench NAME [ARGUMENT...]   core device_ways doctor growth kills lab local_step long_paths
+                    rdma seeing seeing_times stalls strangers torch torch_doors window; results in
+                    bench-out/ or on the screen. bench plot draws those that are kept, for
+                    docs/performance.md
   asan, tsan        one sanitizer lane
   fresh COMMAND     COMMAND in a bare Debian 12 made for it (needs root); tests what is committed
   docs              the site of all pages, with checked links, in build/site
@@ -172,11 +173,12 @@ command_fuzz() {
 command_bench() {
   local name=${1:-}
   case "$name" in
-    core | doctor | growth | kills | lab | local_step | long_paths | seeing | seeing_times) shift ;;
-    plot | stalls | strangers | torch | torch_doors | window) shift ;;
+    core | device_ways | doctor | growth | kills | lab | local_step | long_paths) shift ;;
+    plot | rdma | seeing | seeing_times | stalls | strangers) shift ;;
+    torch | torch_doors | window) shift ;;
     *)
-      die "bench: name one of: core doctor growth kills lab local_step long_paths plot seeing" \
-        "seeing_times stalls strangers torch torch_doors window"
+      die "bench: name one of: core device_ways doctor growth kills lab local_step long_paths" \
+        "plot rdma seeing seeing_times stalls strangers torch torch_doors window"
       ;;
   esac
   ensure_all 4

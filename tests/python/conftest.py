@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -13,8 +14,13 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "python")]
 
 from rank_programs import ROOMS  # noqa: E402
+from shapes import FULL  # noqa: E402
 
 sys.path.extend(str(room) for room in ROOMS)
+
+# XLA optimizes a program of JAX longer than a test runs it. With TEST_FULL=1 it does.
+if not FULL:
+    os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 # Whoever runs the tests in the background has Ctrl-C ignored, and programs inherit that: those that
 # are started here shall react to it.

@@ -6,9 +6,9 @@ command_help() {
 ./dev COMMAND
 
   demo              train a small network on 2 workers and 2 servers; compare with one process
-  test              the default lanes: lint gcc python engines sim spec frameworks; about 40 minutes
-  test --all        also the long lanes: torch-old torch-new integrations matrix collectives asan
-                    tsan clang tidy fuzz bench wheel docs seeing rdma
+  test              the default lanes: lint gcc python engines sim spec frameworks; about 30 minutes
+  test --all        also the long lanes: torch-old torch-new integrations matrix spec-mutants
+                    collectives asan tsan clang tidy fuzz bench wheel docs seeing rdma
   lane NAME...      single lanes of these; or mutants: small wrong edits that a test must notice;
                     or aarch64: cross-compiled, and unit tests under qemu (needs root);
                     or gpu: checks on this machine's GPU, in five minutes (docs/gpu.md);
@@ -27,12 +27,16 @@ command_help() {
                     of its own, with one wheel of byteps; without options, the newest TensorFlow,
                     Keras, JAX and MXNet
                     A lane fails if it skips a test that is not in tools/may_skip.txt.
+  lane matrix       all cases of the tests of which the lanes python, engines and frameworks run
+                    some: more workers and servers, each launcher with each ending, Keras on each
+                    backend
   lane integrations the examples of transformers' Trainer, Accelerate, Lightning, DeepSpeed
                     and torch's own parallel modules, over byteps and over gloo
   lint [NAME...]    formatting, layers, headers, sizes, words, docs; seconds
   format            rewrite what clang-format and ruff would complain about
   sim [ARGUMENT...] the cluster simulator, e.g. ./dev sim --seeds 20000
-  spec [--large] [--only NAME] [--jobs N]   the models in spec/, with their mutants; --large: hours
+  spec [--some] [--large] [--only NAME] [--jobs N]   the models in spec/, with their mutants, or
+                    with a third of them; --large: hours
   fuzz [--seconds N] [TARGET...]   each fuzz target for 60 s, or N
   bench NAME [ARGUMENT...]   core device_ways doctor growth kills lab local_step long_paths
                     rdma seeing seeing_times stalls strangers torch torch_doors window; results in

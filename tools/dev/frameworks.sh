@@ -104,9 +104,9 @@ ensure_framework() {
     install_wheel "$place/bin/python"
 }
 
-# test_framework NAME VERSIONS
+# test_framework NAME VERSIONS [KIND FILE...]: without files, all tests of the framework.
 test_framework() {
-  local name=$1 versions=$2 list tests limit
+  local name=$1 versions=$2 kind=${3:-framework} tests=("${@:4}") list limit
   local place="$VENV-$name-$versions" log="framework-$name-$versions"
   list=$(requirements_of "$name" "$versions")
   if [[ ! -f $list ]]; then
@@ -120,8 +120,8 @@ test_framework() {
     return
   fi
   ensure_framework "$place" "$list" "$name, $versions versions" "$log" || return
-  mapfile -t tests < <(tests_of "$name")
-  run_pytest "tests of $name, $versions versions" "$log" "$place/bin/python" \
+  if ((${#tests[@]} == 0)); then mapfile -t tests < <(tests_of "$name"); fi
+  run_pytest "tests of $name, $versions versions" "$kind-$name-$versions" "$place/bin/python" \
     -n "$(tests_at_a_time 3)" --dist worksteal "${tests[@]}"
 }
 

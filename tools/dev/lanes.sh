@@ -5,8 +5,8 @@
 
 # The sanitizer lanes take longer than the rest together on two cores; `./dev test --all` has them.
 readonly LANES_DEFAULT="lint gcc python engines sim spec frameworks"
-readonly LANES_MORE="torch-old torch-new integrations matrix collectives asan tsan clang tidy fuzz \
-bench wheel docs seeing rdma"
+readonly LANES_MORE="torch-old torch-new integrations matrix spec-mutants collectives asan tsan \
+clang tidy fuzz bench wheel docs seeing rdma"
 
 # What has threads, or runs parts that have: ctest names, an extended regular expression.
 THREADED='base|machine|transport|rdma|runtime|session|tests|cluster|capi|local'
@@ -79,15 +79,26 @@ lane_python() {
     --dist worksteal -m "not engine" "${OWN_TESTS[@]}"
 }
 
-# The tests of the lane python that have more cases than a daily run takes: jobs with 1 to 4 workers
-# and 1 to 3 servers each, and more of everything.
+# with_more_cases FOLDER...: its tests that have more cases than a daily run takes.
+with_more_cases() {
+  grep -rlE --include='test_*.py' --exclude-dir=frameworks '\bFULL\b|@(some_)?shapes' "$@"
+}
+
+# All cases of the tests of the lanes python, engines and frameworks that have more than these lanes
+# run: jobs with 1 to 4 workers and 1 to 3 servers each, each launcher with each ending, Keras on
+# each backend, and more of everything.
 lane_matrix() {
-  local files
-  mapfile -t files < <(grep -rlE --include='test_*.py' --exclude-dir=frameworks \
-    '\bFULL\b|@shapes' tests/python)
-  ensure_wheel || return
-  TEST_FULL=1 run_pytest "Python jobs of every shape" matrix "$VENV/bin/python" \
-    -n "$(jobs_count)" "${files[@]}"
+  local name files status=0
+  mapfile -t files < <(with_more_cases tests/python)
+  ensure_wheel && ensure_engines || return
+  TEST_FULL=1 PATH="$ENGINES/bin:$PATH" run_pytest "Python jobs of every shape" matrix \
+    "$VENV/bin/python" -n "$(jobs_count)" "${files[@]}" || status=1
+  for name in $(frameworks); do
+    if [[ $name == torch ]]; then continue; fi # .venv has it
+    mapfile -t files < <(with_more_cases "$FRAMEWORK_TESTS/$name")
+    TEST_FULL=1 test_framework "$name" new matrix "${files[@]}" || status=1
+  done
+  return "$status"
 }
 
 # Random operations through every adapter, each result compared with what numpy computes: DEV_CASES
@@ -124,8 +135,14 @@ lane_sim() {
 
 lane_spec() {
   LANE_LOGS+=("$LOGS/spec.log")
-  step "the models in spec/, small bounds and mutants" spec \
-    python3 -B spec/run.py --jobs "$(jobs_count)"
+  step "the models in spec/, small bounds and a third of the mutants" spec \
+    python3 -B spec/run.py --some --jobs "$(jobs_count)"
+}
+
+lane_spec_mutants() {
+  LANE_LOGS+=("$LOGS/spec-mutants.log")
+  step "the models in spec/, all mutants" spec-mutants \
+    python3 -B spec/run.py --only mutant --jobs "$(jobs_count)"
 }
 
 # Each file by itself, without batches: a missing include is seen here.

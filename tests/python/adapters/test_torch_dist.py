@@ -55,10 +55,6 @@ def test_other_backends_keep_the_rendezvous_of_torch(environment) -> None:
         assert text in (ended.stderr if code else ended.stdout)
 
 
-def test_collectives_of_one_process(environment) -> None:
-    expect_all_right_alone(environment, "collectives")
-
-
 def test_no_tensor_is_kept_after_its_user_has_let_go(environment) -> None:
     expect_all_right(environment, "dist_memory", 2, 1)
 
@@ -77,6 +73,12 @@ def test_layers_and_wrappers(environment, workers, servers) -> None:
 @shapes((2, 1))
 def test_compiled(environment, workers, servers) -> None:
     expect_all_right(environment, "compiled", workers, servers)
+
+
+if FULL:
+
+    def test_collectives_of_one_process(environment) -> None:
+        expect_all_right_alone(environment, "collectives")
 
 
 if FULL and has_operations():

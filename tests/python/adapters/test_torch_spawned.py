@@ -20,7 +20,7 @@ environment = job_runs.environment
 pytestmark = needs_torch
 
 PROGRAM = rank_program("spawned")
-PLACES = ("tcp", "file", "filestore")  # besides those that each run tries
+PLACES = ("store", "tcp", "file", "filestore")  # besides the one that each run tries
 
 
 def started(environment, *words: str, host: str = "", **variables: str) -> subprocess.Popen[str]:
@@ -44,7 +44,7 @@ def printed_by(process: subprocess.Popen[str]) -> str:
 @needs_entry_points
 @pytest.mark.parametrize(
     ("place", "method"),
-    [("env", "spawn"), ("store", "fork"), *[(place, "fork") for place in PLACES] * FULL],
+    [("env", "spawn"), *[(place, "fork") for place in PLACES] * FULL],
 )
 def test_ranks_of_torchs_multiprocessing(environment, tmp_path, place, method) -> None:
     where = f"{tmp_path}/store" if "file" in place else f"127.0.0.1:{free_ports(1)[0]}"

@@ -47,7 +47,7 @@ def test_an_error_that_nobody_catches_shows_the_users_frames_only(environment) -
     assert err.count("MismatchError: ") == 3  # of each worker, and in the launcher's last line
 
 
-@pytest.mark.parametrize("servers", [0, 1])
+@pytest.mark.parametrize("servers", [1, *[0] * FULL])
 def test_each_rank_of_a_group_that_disagrees_hears_of_it(environment, servers) -> None:
     code, _, err = finish(job(environment, "ends", 3, servers, arguments=("group",)))
     assert code == 1
@@ -63,7 +63,7 @@ def test_each_rank_of_a_group_that_disagrees_hears_of_it(environment, servers) -
     assert re.search(r"ended with exit code 1 \(.*MismatchError", err.splitlines()[-1]), err
 
 
-@pytest.mark.parametrize("servers", [0, 1])
+@pytest.mark.parametrize("servers", [0, *[1] * FULL])
 def test_the_others_hear_with_which_code_a_rank_has_ended(environment, servers) -> None:
     cold = job_runs.COLD_PYTHON  # its exit code is that of the program
     code, _, err = finish(job(environment, "ends", 3, servers, arguments=("exit",), python=cold))

@@ -1,6 +1,7 @@
 """Every launcher with every ending: exit code, time to the end, and what is left.
 
-With START_MATRIX_PAGE=docs/start-matrix.md the table of the page is written anew, if one process
+Each launcher with two endings; with TEST_FULL=1 with each of them. With
+START_MATRIX_PAGE=docs/start-matrix.md, too, the table of the page is written anew, if one process
 runs all tests (pytest -n 0).
 """
 
@@ -23,6 +24,7 @@ import ssh_server
 import torch_jobs
 from processes import LIMIT_S, TOKEN_VARIABLE, carriers, free_ports, wait_for_line, wait_until
 from rank_programs import rank_program
+from shapes import FULL
 
 environment = job_runs.environment
 ray_turn = engines.ray_turn
@@ -103,6 +105,18 @@ export DMLC_ROLE=worker DMLC_WORKER_ID=1; exec {launch} "$@"
     return ["bash", "-c", script, "bash", sys.executable, PROGRAM], job
 
 
+# Two endings of each launcher, and one of Ray, whose clusters take turns: each ending comes three
+# times.
+USUAL = {
+    "`bps run`": ("success", "launcher killed"),
+    "`bps run --servers 1`": ("rank 1 killed", "Ctrl-C"),
+    "`bps run --hosts`, 2 hosts": ("rank 1 exits 3", "launcher killed"),
+    "`torchrun`": ("success", "rank 1 killed"),
+    "`mpirun`, 1 server": ("rank 1 killed", "Ctrl-C"),
+    "`srun`, 2 nodes, 2 servers": ("rank 1 exits 3", "Ctrl-C"),
+    "Ray, 2 actors": ("launcher killed",),
+    "`bpslaunch`, each role by hand": ("success", "rank 1 exits 3"),
+}
 LAUNCHERS: dict[str, Callable[[pytest.FixtureRequest], Row]] = {
     "`bps run`": lambda request: own("-np", "2"),
     "`bps run --servers 1`": lambda request: own("-np", "2", "--servers", "1"),
@@ -118,7 +132,11 @@ MARKS = {
     **{row: [pytest.mark.engine(name)] for row, name in NEEDS.items()},
     ray: engines.RAY_MARKS,
 }
-ROWS = [pytest.param(name, marks=MARKS.get(row, [])) for name, row in LAUNCHERS.items()]
+CASES = [
+    pytest.param(name, ending, marks=MARKS.get(row, []))
+    for name, row in LAUNCHERS.items()
+    for ending in (ENDINGS if FULL else USUAL[name])
+]
 Cell = tuple[int, float]
 _CELLS: dict[tuple[str, str], Cell] = {}
 
@@ -167,8 +185,7 @@ def interrupt(job: subprocess.Popen[str], launcher: str) -> None:
             os.killpg(job.pid, signal.SIGINT)
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
-@pytest.mark.parametrize("launcher", ROWS)
+@pytest.mark.parametrize(("launcher", "ending"), CASES)
 def test_a_job_ends_and_leaves_nothing(environment, request, launcher, ending) -> None:
     words, more = LAUNCHERS[launcher](request)
     arguments, number = ENDINGS[ending]

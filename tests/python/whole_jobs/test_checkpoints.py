@@ -13,6 +13,7 @@ import job_runs
 import pytest
 import torch_jobs
 from processes import finish, wait_for_line
+from shapes import FULL
 
 environment = job_runs.environment
 pytestmark = torch_jobs.needs_torch
@@ -34,7 +35,7 @@ def start(environment, folder: Path, *options: str, steps: str) -> subprocess.Po
     )
 
 
-@pytest.mark.parametrize("servers", [(), ("--servers", "1")], ids=["alone", "server"])
+@pytest.mark.parametrize("servers", [("--servers", "1"), *[()] * FULL], ids=" ".join)
 def test_a_survivor_saves_and_the_next_job_goes_on(environment, tmp_path, servers) -> None:
     options = ("-np", "2", *servers)
     job = start(environment, tmp_path, *options, steps=FOR_EVER)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import growth_job
 import pytest
 from job_runs import what_is_missing
+from shapes import FULL
 
 PARTS = 4
 
@@ -17,7 +18,7 @@ PARTS = 4
     bool(what_is_missing("torch")),
     reason=f"byteps and torch are not installed in this Python: {what_is_missing('torch')}",
 )
-@pytest.mark.parametrize("servers", [0, 1])
+@pytest.mark.parametrize("servers", [1, *[0] * FULL])
 @pytest.mark.parametrize(
     ("kind", "count", "growth_kib"),
     [

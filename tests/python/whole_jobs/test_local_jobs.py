@@ -62,11 +62,12 @@ def test_the_options_of_sums_reach_a_job_without_servers(environment, options, s
 @pytest.mark.parametrize(
     ("name", "workers"),
     [
-        ("operations", 4),
+        ("operations", 3),
         ("orders", 3),
-        ("training_ways", 2),
         ("shared_tensors", 3),
         *[
+            ("operations", 4),
+            ("training_ways", 2),
             ("arrays", 3),
             ("mismatches", 3),
             ("collectives", 3),

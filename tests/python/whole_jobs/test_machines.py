@@ -36,11 +36,10 @@ def test_all_right(environment, name) -> None:
 @pytest.mark.parametrize(
     ("sizes", "servers", "name", "options"),
     [
-        ((2, 1), 1, "operations", {}),
-        ((3, 1), 2, "operations", {}),
-        ((1, 2, 1), 1, "operations", {}),
-        ((1, 2), 1, "mismatches", {}),
+        ((1, 2, 1), 2, "operations", {}),
+        *[((2, 1), 1, "operations", {}), ((3, 1), 2, "operations", {})] * FULL,
         *[((2, 3, 1), 3, "operations", {}), ((1, 3), 2, "orders", {})] * FULL,
+        *[((1, 2), 1, "mismatches", {})] * FULL,
         *[((2, 1), 2, "training", {})] * FULL,
         *[((2, 1), 1, "operations", {"BYTEPS_LOCAL_REDUCE": "0"})] * FULL,
     ],

@@ -116,7 +116,7 @@ def test_the_scheduler_is_killed_while_rdma_carries(start, trial) -> None:
     job.check_end(6)
 
 
-@pytest.mark.parametrize("victim", ["server 1", "worker 2"])
+@pytest.mark.parametrize("victim", ["server 1", *["worker 2"] * FULL])
 def test_a_process_that_stands_still_for_5_s_goes_on(start, victim) -> None:
     job = start(0, 2)
     job.send(victim, signal.SIGSTOP)

@@ -81,7 +81,7 @@ def state(port: str) -> dict:
         return {"members": [], "waits": [], "said": [], "late_rank": -1, "epoch": 0}
 
 
-@pytest.mark.parametrize("servers", [0, 1])
+@pytest.mark.parametrize("servers", [0, *[1] * FULL])
 def test_a_stall_is_reported_with_the_tensor_the_rank_and_the_stage(
     environment, tmp_path, servers
 ) -> None:
@@ -138,7 +138,7 @@ def jobs_of(environment) -> list[UserJob]:
     return [one for one in user_jobs() if one.process in mine]
 
 
-@pytest.mark.parametrize("servers", [0, 1])
+@pytest.mark.parametrize("servers", [0, *[1] * FULL])
 def test_every_job_shows_its_state_to_its_own_user(environment, tmp_path, servers) -> None:
     go_on = tmp_path / "go_on"
     go_on.touch()
@@ -391,7 +391,7 @@ def test_nothing_of_the_secret_is_shown(environment, tmp_path) -> None:
     assert code == 0, out + err
 
 
-@pytest.mark.parametrize("servers", [0, 1])
+@pytest.mark.parametrize("servers", [0, *[1] * FULL])
 def test_timelines_of_ranks_are_merged(environment, tmp_path, servers) -> None:
     file = tmp_path / "timeline.json"
     if servers:

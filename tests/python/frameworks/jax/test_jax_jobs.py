@@ -19,12 +19,12 @@ from job_runs import (
     usage,
 )
 from processes import finish
-from shapes import shapes
+from shapes import some_shapes
 
 environment = job_runs.environment
 
 
-@shapes((3, 2))
+@some_shapes((3, 2))
 def test_every_operation_of_jax(environment, workers, servers) -> None:
     expect_all_right(environment, "jax_operations", workers, servers)
 
@@ -33,7 +33,7 @@ def test_one_process_with_jax(environment) -> None:
     expect_all_right_alone(environment, "jax_operations")
 
 
-@shapes((2, 1))
+@some_shapes((2, 1))
 def test_training_with_jax_equals_training_alone(environment, workers, servers) -> None:
     expect_all_right(environment, "jax_training", workers, servers)
 

@@ -19,7 +19,7 @@ from job_runs import (
     usage,
 )
 from processes import finish
-from shapes import FULL, shapes
+from shapes import FULL, some_shapes
 
 
 def _version() -> str:
@@ -34,7 +34,13 @@ keras_3 = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(params=("jax", "torch", "tensorflow"))
+def backends(*usual: str) -> pytest.MarkDecorator:
+    """Run a test of Keras 3 on these backends, or on all of them with TEST_FULL=1."""
+    chosen = ("jax", "torch", "tensorflow") if FULL else usual
+    return pytest.mark.parametrize("backend", chosen, indirect=True)
+
+
+@pytest.fixture
 def backend(request):
     if importlib.util.find_spec(request.param) is None:
         pytest.skip(f"{request.param} is not installed here")
@@ -57,26 +63,29 @@ def expect_in_all(environment, name: str, *arguments: str) -> None:
 
 # A third rank costs half a minute of a core: JAX and TensorFlow compile on every one.
 @keras_3
+@backends("torch")
 def test_every_operation_of_keras(environment, backend) -> None:
     expect_all_right(environment, "keras_operations", 3 if FULL else 2, 2)
 
 
+# JAX compiles for each optimizer: fewer of them show the same.
 @keras_3
-@shapes((2, 1))
-def test_training_with_keras_equals_training_alone(environment, workers, servers) -> None:
-    expect_all_right(environment, "keras_training", workers, servers)
+@backends("jax", "torch", "tensorflow")
+@some_shapes((2, 1))
+def test_training_with_keras_equals_training_alone(environment, backend, workers, servers) -> None:
+    few = ("sgd", "accumulation") if backend == "jax" and not FULL else ()
+    expect_all_right(environment, "keras_training", workers, servers, *few)
 
 
+# The other training with JAX has jit_compile=True. The compiler of torch takes minutes.
 @keras_3
+@pytest.mark.parametrize("backend", ["tensorflow", *["torch"] * FULL], indirect=True)
 def test_training_with_jit_compile(environment, backend) -> None:
-    if backend == "jax":
-        pytest.skip("the other training with JAX has jit_compile=True")
-    if backend == "torch" and not FULL:
-        pytest.skip("the compiler of torch takes minutes; TEST_FULL=1 runs it")
     expect_in_all(environment, "keras_training", "--jit")
 
 
 @keras_3
+@backends("torch")
 def test_programs_of_users_of_keras(environment, backend, tmp_path) -> None:
     names = ["mnist", "advanced", "own_loop", "local"]
     if backend == "jax":
@@ -95,6 +104,7 @@ def test_programs_of_users_of_keras(environment, backend, tmp_path) -> None:
 
 
 @keras_3
+@backends("torch", "tensorflow")
 def test_every_function_of_keras_with_odd_values(environment, backend) -> None:
     expect_all_right(environment, "keras_odd", 2, 1)
 
@@ -108,19 +118,21 @@ def test_every_function_of_keras_2_with_odd_values(all_environment) -> None:
 
 
 @keras_3
+@backends("jax", "torch", "tensorflow")
 def test_a_rank_with_more_batches_than_others(environment, backend) -> None:
     names = ["keras", *[backend] * (backend != "torch")]
     expect_in_all(environment, "uneven_batches", *names)
 
 
-@keras_3
-def test_keras_goes_on_when_a_server_is_killed(environment, backend) -> None:
-    if backend != "jax" and not FULL:
-        pytest.skip("TEST_FULL=1 runs it; the same happens in tests of torch and TensorFlow")
-    expect_outlives_a_server(environment, "keras_steps")
+if FULL:  # the same happens in the tests of torch, TensorFlow and JAX
+
+    @keras_3
+    @backends()
+    def test_keras_goes_on_when_a_server_is_killed(environment, backend) -> None:
+        expect_outlives_a_server(environment, "keras_steps")
 
 
-@shapes((2, 2))
+@some_shapes((2, 2))
 def test_every_operation_of_keras_2(all_environment, workers, servers) -> None:
     if importlib.util.find_spec("tensorflow") is None:
         pytest.skip("tensorflow is not installed here")

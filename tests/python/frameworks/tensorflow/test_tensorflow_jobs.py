@@ -17,17 +17,17 @@ from job_runs import (
     program_of_page,
     usage,
 )
-from shapes import shapes
+from shapes import some_shapes
 
 environment = job_runs.environment
 
 
-@shapes((3, 2))
+@some_shapes((3, 2))
 def test_every_operation_of_tensorflow(environment, workers, servers) -> None:
     expect_all_right(environment, "tensorflow_operations", workers, servers)
 
 
-@shapes((3, 1))
+@some_shapes((2, 1))
 def test_every_function_with_odd_tensors(environment, workers, servers) -> None:
     expect_all_right(environment, "tensorflow_odd", workers, servers)
 
@@ -36,17 +36,17 @@ def test_one_process_with_tensorflow(environment) -> None:
     expect_all_right_alone(environment, "tensorflow_operations")
 
 
-@shapes((2, 1))
+@some_shapes((2, 1))
 def test_training_with_tensorflow_equals_training_alone(environment, workers, servers) -> None:
     expect_all_right(environment, "tensorflow_training", workers, servers)
 
 
-@shapes((2, 1))
+@some_shapes((2, 1))
 def test_exchanges_inside_programs_of_xla(environment, workers, servers) -> None:
     expect_all_right(environment, "tensorflow_compiled", workers, servers)
 
 
-@shapes((2, 1))
+@some_shapes((2, 1))
 def test_a_strategy_for_the_devices_of_each_process(environment, workers, servers) -> None:
     expect_all_right(environment, "tensorflow_strategy", workers, servers)
 

@@ -1,4 +1,7 @@
-"""A worker: trains with byteps.keras in many ways; each equals the same training alone."""
+"""A worker: trains with byteps.keras in many ways; each equals the same training alone.
+
+Arguments: names of cases, to train in these only; `--jit`: one case, compiled.
+"""
 
 from __future__ import annotations
 
@@ -135,7 +138,8 @@ def main() -> None:
     bps.init()
     is_compiled = "--jit" in sys.argv
     ways = ({"jit_compile": True},) if is_compiled else WAYS[KERAS]
-    for case in CASES[:1] if is_compiled else CASES:
+    wanted = [case for case in CASES if not sys.argv[1:] or case.name in sys.argv]
+    for case in CASES[:1] if is_compiled else wanted:
         # JAX compiles each operation of an eager step: two cases would take longer than all others.
         in_every_way = IN_EVERY_WAY[: 1 if KERAS == "jax" else None]
         for way in ways if case.name in in_every_way else ways[:1]:

@@ -104,9 +104,10 @@ ensure_framework() {
     install_wheel "$place/bin/python"
 }
 
-# test_framework NAME VERSIONS [KIND FILE...]: without files, all tests of the framework.
+# test_framework NAME VERSIONS [KIND FILE...]: without files, all tests of the framework. The lane
+# `matrix` has torch's compiler among them, which takes minutes of a core.
 test_framework() {
-  local name=$1 versions=$2 kind=${3:-framework} tests=("${@:4}") list limit
+  local name=$1 versions=$2 kind=${3:-framework} tests=("${@:4}") list limit per_core=3
   local place="$VENV-$name-$versions" log="framework-$name-$versions"
   list=$(requirements_of "$name" "$versions")
   if [[ ! -f $list ]]; then
@@ -120,9 +121,10 @@ test_framework() {
     return
   fi
   ensure_framework "$place" "$list" "$name, $versions versions" "$log" || return
+  if [[ $kind == matrix ]]; then per_core=1; fi
   if ((${#tests[@]} == 0)); then mapfile -t tests < <(tests_of "$name"); fi
   run_pytest "tests of $name, $versions versions" "$kind-$name-$versions" "$place/bin/python" \
-    -n "$(tests_at_a_time 3)" --dist worksteal "${tests[@]}"
+    -n "$(tests_at_a_time "$per_core")" --dist worksteal "${tests[@]}"
 }
 
 lane_frameworks() {

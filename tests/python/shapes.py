@@ -8,7 +8,7 @@ import pytest
 
 FULL = os.environ.get("TEST_FULL") == "1"
 ALL = [(workers, servers) for workers in range(1, 5) for servers in range(1, 4)]
-SOME = [(1, 1), (3, 2), (4, 1)]
+SOME = [(3, 2), (4, 1)]
 
 
 def shapes(*usual: tuple[int, int]) -> pytest.MarkDecorator:

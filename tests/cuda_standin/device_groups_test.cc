@@ -7,6 +7,7 @@
 #include <functional>
 #include <latch>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/cuda_standin/device_rank_for_test.h"
@@ -36,6 +37,10 @@ class DeviceGroups : public ::testing::TestWithParam<Kind> {
   ~DeviceGroups() override { stand_in_nvml_reset(); }
 
   int ranks() const { return GetParam().shape.ranks(); }
+  // Returns the function of NCCL that reduces a unit.
+  static const char* ReduceOfNccl() {
+    return GetParam().shape.has_server ? "ncclReduce" : "ncclAllReduce";
+  }
   std::vector<std::string> Settings(const std::string& nccl = NcclPath()) const {
     return {"cuda_library=" + LibraryPath(), "nvml_library=" + NvmlPath(), "nccl_library=" + nccl,
             "device_sums=nccl", "local_reduce=1"};
@@ -145,7 +150,7 @@ TEST_P(DeviceGroups, AnErrorOfNcclEndsTheRoundOnAllRanks) {
   CApiJob job(GetParam().shape, Settings());
   ASSERT_TRUE(job.Open());
   ExpectBitsOfHost(job, BYTEPS_SUM, kOneUnit);
-  nccl_stand_in_fail(GetParam().shape.has_server ? "ncclReduce" : "ncclAllReduce", 1, 2);
+  nccl_stand_in_fail(ReduceOfNccl(), 1, 2);
   for (const End& end : OnDevices(job, BYTEPS_SUM, kOneUnit)) {
     EXPECT_EQ(end.code, BYTEPS_UNAVAILABLE) << end.text;
     EXPECT_THAT(end.text, HasSubstr("cannot sum among themselves any more"));
@@ -154,15 +159,24 @@ TEST_P(DeviceGroups, AnErrorOfNcclEndsTheRoundOnAllRanks) {
   job.Close();
 }
 
+// If the line noticed the error before the round, the round would go through the window. So the
+// connection breaks when a rank stands in its launch.
 TEST_P(DeviceGroups, AnErrorOfTheConnectionEndsTheRoundOnAllRanks) {
   CApiJob job(GetParam().shape, Settings());
   ASSERT_TRUE(job.Open());
   ExpectBitsOfHost(job, BYTEPS_SUM, kOneUnit);
-  nccl_stand_in_break(6);
+  const char* const held = ReduceOfNccl();
+  nccl_stand_in_hold(held);
+  std::thread breaks([held] {
+    EXPECT_TRUE(pieces::Await([held] { return nccl_stand_in_is_held(held) != 0; }));
+    nccl_stand_in_break(6);
+    nccl_stand_in_let_go(held);
+  });
   for (const End& end : OnDevices(job, BYTEPS_SUM, kOneUnit)) {
     EXPECT_EQ(end.code, BYTEPS_UNAVAILABLE) << end.text;
     EXPECT_THAT(end.text, HasSubstr("cannot sum among themselves any more"));
   }
+  breaks.join();
   job.Close();
 }
 

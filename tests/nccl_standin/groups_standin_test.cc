@@ -1,6 +1,7 @@
 // The conformance suite of groups, through NCCL's names over the stand-in.
 #include <chrono>
-#include <cstring>
+#include <algorithm>
+#include <cstddef>
 #include <thread>
 #include <utility>
 
@@ -52,11 +53,11 @@ class StandInGroupUser final : public GroupUser {
     return reinterpret_cast<std::byte*>(memory);
   }
   void Write(std::byte* memory, const std::vector<std::byte>& bytes) override {
-    std::memcpy(BytesOf(memory), bytes.data(), bytes.size());
+    std::ranges::copy(bytes, BytesOf(memory));
   }
   std::vector<std::byte> Read(const std::byte* memory, size_t bytes) override {
     std::vector<std::byte> read(bytes);
-    std::memcpy(read.data(), BytesOf(memory), bytes);
+    std::copy_n(BytesOf(memory), bytes, read.data());
     return read;
   }
   void Break() override { nccl_stand_in_break(6); }
@@ -68,8 +69,9 @@ class StandInGroupUser final : public GroupUser {
 
  private:
   static int NumberOf(uint32_t rank) { return static_cast<int>(rank % STAND_IN_DEVICES); }
-  static unsigned char* BytesOf(const std::byte* memory) {
-    return stand_in_bytes(reinterpret_cast<CUdeviceptr>(memory));
+  static std::byte* BytesOf(const std::byte* memory) {
+    auto* const bytes = stand_in_bytes(reinterpret_cast<CUdeviceptr>(memory));
+    return reinterpret_cast<std::byte*>(bytes);
   }
 
   const standin::NothingLeft nothing_left_;

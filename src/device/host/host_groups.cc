@@ -1,5 +1,6 @@
 #include "src/device/host/host_groups.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -63,17 +64,18 @@ void DoRound(const HostRound& round) {
   if (launch.kind == Launch::Kind::kReduceAll) {
     const std::vector<std::byte> sum = SumOf(round, 0, launch.bytes);
     for (const auto& of_rank : round.launches) {
-      std::memcpy(of_rank->to, sum.data(), launch.bytes);
+      std::ranges::copy(sum, of_rank->to);
     }
   }
   for (const GroupRun& run : launch.runs) {
     std::byte* const at_home = round.launches[run.home]->to + run.first;
     if (launch.kind == Launch::Kind::kReduce) {
       const std::vector<std::byte> sum = SumOf(round, run.first, run.bytes);
-      std::memcpy(at_home, sum.data(), run.bytes);
+      std::ranges::copy(sum, at_home);
       continue;
     }
     for (const auto& of_rank : round.launches) {
+      if (run.bytes == 0) continue;
       std::memmove(of_rank->to + run.first, at_home, run.bytes);
     }
   }

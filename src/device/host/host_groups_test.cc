@@ -1,6 +1,6 @@
 #include "src/device/host/host_groups.h"
 
-#include <cstring>
+#include <algorithm>
 
 #include "src/device/group_conformance.h"
 
@@ -13,7 +13,7 @@ class HostGroupUser final : public GroupUser {
   std::shared_ptr<Device> device(uint32_t rank) override { return {devices_, &Of(rank)}; }
   std::byte* NewMemory(uint32_t rank, size_t bytes) override { return Of(rank).NewMemory(bytes); }
   void Write(std::byte* memory, const std::vector<std::byte>& bytes) override {
-    std::memcpy(memory, bytes.data(), bytes.size());
+    std::ranges::copy(bytes, memory);
   }
   std::vector<std::byte> Read(const std::byte* memory, size_t bytes) override {
     return {memory, memory + bytes};

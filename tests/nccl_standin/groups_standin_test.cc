@@ -1,6 +1,6 @@
 // The conformance suite of groups, through NCCL's names over the stand-in.
-#include <chrono>
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <thread>
 #include <utility>

@@ -276,15 +276,21 @@ def test_files_of_output_lie_on_each_host(environment, server, tmp_path) -> None
 
 @pytest.mark.parametrize("lost", [1, 2])
 def test_the_others_go_on_without_a_worker_of_another_host(environment, server, lost) -> None:
-    """Rank 2 of host 127.0.0.3 ends, and then, if two are lost, the host's last worker."""
+    """Rank 2 of host 127.0.0.3 ends, and then, if two are lost, the host's last worker.
+
+    The others stop after the same sum, because all ranks have its result, and one of them may hear
+    of a loss before another one does.
+    """
     script = (
-        "import os, sys, numpy as np, byteps.numpy as bps\n"
+        "import os, sys, time, numpy as np, byteps.numpy as bps\n"
         "bps.init()\n"
         "bps.push_pull(np.ones(4, np.float32), name='all', average=False)\n"
         f"if bps.rank() >= {4 - lost}: os._exit(5)\n"
-        f"while len(bps.members()) > {4 - lost}:\n"
-        "    bps.push_pull(np.ones(4, np.float32), name='more', average=False)\n"
+        "ones = np.ones(4, np.float32)\n"
+        f"while bps.push_pull(ones, name='more', average=False)[0] > {4 - lost}: pass\n"
+        f"while len(bps.members()) > {4 - lost}: time.sleep(0.01)\n"
         "print('members', bps.members())\n"
+        "bps.push_pull(ones, name='end')  # nobody leaves before all have looked\n"
     )
     arguments = ["--hosts", TWO, "--min-np", "2", sys.executable, "-c", script]
     code, out, err = finish(start(environment, server, *arguments))

@@ -302,6 +302,9 @@ def size() -> int:
 def members() -> list[int]:
     """Return the ranks that take part in the job now: fewer than `size` when some were lost.
 
+    A rank may hear of a loss before another one does. What all ranks must decide alike, they decide
+    from a result: `members_of` tells whose contributions are in it.
+
     Example::
 
         assert len(bps.members()) == bps.size()  # nobody was lost

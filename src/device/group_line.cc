@@ -357,9 +357,7 @@ Status GroupLine::State::FinishJob(int number) {
   Status ended = stream->Wait(number);
   if (ended.ok()) ended = AwaitLibrary();
   if (!ended.ok()) return ended;
-  const Job job = std::move(*under_way[number]);
-  under_way[number].reset();
-  Tell(job.done, ended);
+  Tell(std::exchange(under_way[number], std::nullopt)->done, ended);
   return ended;
 }
 
@@ -377,8 +375,10 @@ void GroupLine::State::EndAborted() {
   {
     MutexLock lock(mutex);
     while (in_call && phase != Phase::kAborting) lock.Wait(changed);
-    if (phase != Phase::kAborting) in_call = true;  // for ever
-    if (phase != Phase::kAborting) return;
+    if (phase != Phase::kAborting) {
+      in_call = true;  // for ever
+      return;
+    }
     while (!is_aborted) lock.Wait(changed);
   }
   if (stream != nullptr) stream->Drain();

@@ -6,7 +6,7 @@ command_help() {
 ./dev COMMAND
 
   demo              train a small network on 2 workers and 2 servers; compare with one process
-  test              the default lanes: lint gcc python engines sim spec frameworks; about 30 minutes
+  test              the default lanes: lint gcc python engines sim spec frameworks; about 35 minutes
   test --all        also the long lanes: torch-old torch-new integrations matrix spec-mutants
                     collectives asan tsan clang tidy fuzz bench wheel docs seeing rdma
   lane NAME...      single lanes of these; or mutants: small wrong edits that a test must notice;

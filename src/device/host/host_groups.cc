@@ -68,6 +68,7 @@ void DoRound(const HostRound& round) {
     }
   }
   for (const GroupRun& run : launch.runs) {
+    if (run.bytes == 0) continue;
     std::byte* const at_home = round.launches[run.home]->to + run.first;
     if (launch.kind == Launch::Kind::kReduce) {
       const std::vector<std::byte> sum = SumOf(round, run.first, run.bytes);
@@ -75,7 +76,6 @@ void DoRound(const HostRound& round) {
       continue;
     }
     for (const auto& of_rank : round.launches) {
-      if (run.bytes == 0) continue;
       std::memmove(of_rank->to + run.first, at_home, run.bytes);
     }
   }

@@ -19,7 +19,7 @@ class LinkRates {
   using Clock = std::chrono::steady_clock;
   // A copy that is so much ahead of the rate does not wait, because sleeping takes longer.
   static constexpr std::chrono::microseconds kAhead{200};
-  // Bytes between devices take turns of this size with copies.
+  // All that passes a link takes turns of this size, as on a bus that serves each of them alike.
   static constexpr size_t kTurn = 64 << 10;
 
   // 0: as fast as memory.
@@ -33,33 +33,39 @@ class LinkRates {
   }
   // Blocks as long as a copy to the host or from it takes. `begun`: when the copy began.
   void Pass(int device, bool is_up, size_t bytes, Clock::time_point begun) {
-    Clock::time_point over;
-    {
+    for (Way way{bytes, begun}; way.left > 0; WaitUntil(way.over)) {
       std::lock_guard lock(mutex_);
-      over =
-          std::max(devices_[device].Take(is_up, bytes, begun), shared_.Take(is_up, bytes, begun));
+      const size_t turn = way.Turn();
+      way.over = std::max(devices_[device].Take(is_up, turn, way.over),
+                          shared_.Take(is_up, turn, way.over));
     }
-    WaitUntil(over);
   }
-  // Blocks as long as the device needs to send to other devices, and to receive from them. Copies
-  // to the host and from it may pass in between.
+  // Blocks as long as the device needs to send to other devices, and to receive from them. Neither
+  // waits for the other: devices have room for bytes on the way.
   void PassPeers(int device, size_t sent, size_t received, Clock::time_point begun) {
-    while (sent + received > 0) {
-      const size_t sends = std::min(sent, kTurn);
-      const size_t receives = std::min(received, kTurn);
-      Clock::time_point over;
-      {
-        std::lock_guard lock(mutex_);
-        over = std::max(devices_[device].Take(false, sends, begun),
-                        devices_[device].Take(true, receives, begun));
-      }
-      WaitUntil(over);
-      sent -= sends;
-      received -= receives;
+    Way down{sent, begun};
+    Way up{received, begun};
+    while (down.left + up.left > 0) {
+      const bool is_up = down.left == 0 || (up.left > 0 && up.over < down.over);
+      Way& next = is_up ? up : down;
+      WaitUntil(next.over);
+      std::lock_guard lock(mutex_);
+      next.over = devices_[device].Take(is_up, next.Turn(), next.over);
     }
+    WaitUntil(std::max(down.over, up.over));
   }
 
  private:
+  // What passes in one direction: the bytes that are left, and when the last turn is over.
+  struct Way {
+    size_t Turn() {
+      const size_t turn = std::min(left, kTurn);
+      left -= turn;
+      return turn;
+    }
+    size_t left = 0;
+    Clock::time_point over;
+  };
   struct Link {
     void Set(double rate) {
       bytes_per_second = rate;

@@ -56,7 +56,7 @@ class LinkRates {
   }
 
  private:
-  // What passes in one direction: the bytes that are left, and when the last turn is over.
+  // A way in one direction: the bytes that have not passed, and when the last turn is over.
   struct Way {
     size_t Turn() {
       const size_t turn = std::min(left, kTurn);

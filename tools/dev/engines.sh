@@ -75,10 +75,13 @@ ensure_engine_programs() {
   fi
 }
 
+needs_engines() {
+  ensure_engine_programs && ensure_packages "$RAY" tools/requirements-ray.txt Ray ray
+}
+
 # ensure_engines: the steps before the tests.
 ensure_engines() {
-  ensure_engine_programs || return
-  ensure_framework "$RAY" tools/requirements-ray.txt Ray ray || return
+  needs_engines && ensure_byteps "$RAY" ray || return
   mkdir -p "$ENGINES/bin"
   write_program ray-python "" "$RAY/bin/python"
 }

@@ -94,14 +94,25 @@ install_framework() {
   if [[ -f $alone ]]; then "${install[@]}" --no-deps -r "$alone"; fi
 }
 
+# ensure_packages PLACE LIST TEXT LOG: one step; the environment, without byteps.
+ensure_packages() {
+  local key
+  key=$(cat tools/requirements-frameworks.txt "${2%.txt}"*.txt | hash_of)
+  once "$1/stamp-needs" "$key" "packages of $3" "venv-$4" install_framework "$1" "$2"
+}
+
+# ensure_byteps PLACE LOG: one step; the wheel in the environment.
+ensure_byteps() {
+  once "$1/stamp-byteps" "$(<"$VENV/stamp-byteps")" "byteps beside them" "wheel-$2" \
+    install_wheel "$1/bin/python"
+}
+
 # ensure_framework PLACE LIST TEXT LOG: two steps; the environment, and byteps in it.
-ensure_framework() {
-  local place=$1 list=$2 text=$3 log=$4 key
-  key=$(cat tools/requirements-frameworks.txt "${list%.txt}"*.txt | hash_of)
-  once "$place/stamp-needs" "$key" "packages of $text" "venv-$log" \
-    install_framework "$place" "$list" || return
-  once "$place/stamp-byteps" "$(<"$VENV/stamp-byteps")" "byteps beside them" "wheel-$log" \
-    install_wheel "$place/bin/python"
+ensure_framework() { ensure_packages "$@" && ensure_byteps "$1" "$4"; }
+
+# packages_of_framework NAME VERSIONS: one step; its environment, without byteps.
+packages_of_framework() {
+  ensure_packages "$VENV-$1-$2" "$(requirements_of "$1" "$2")" "$1, $2 versions" "framework-$1-$2"
 }
 
 # test_framework NAME VERSIONS [KIND FILE...]: without files, all tests of the framework. The lane
@@ -120,11 +131,18 @@ test_framework() {
       "they need Python below 3.$limit (DEV_PYTHON names one)"
     return
   fi
-  ensure_framework "$place" "$list" "$name, $versions versions" "$log" || return
+  packages_of_framework "$name" "$versions" && ensure_byteps "$place" "$log" || return
   if [[ $kind == matrix ]]; then per_core=1; fi
   if ((${#tests[@]} == 0)); then mapfile -t tests < <(tests_of "$name"); fi
   run_pytest "tests of $name, $versions versions" "$kind-$name-$versions" "$place/bin/python" \
     -n "$(tests_at_a_time "$per_core")" --dist worksteal "${tests[@]}"
+}
+
+needs_frameworks() {
+  local name
+  for name in $(frameworks); do
+    if [[ $name != torch ]]; then packages_of_framework "$name" new; fi
+  done
 }
 
 lane_frameworks() {

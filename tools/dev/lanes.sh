@@ -22,6 +22,8 @@ readonly OWN_TESTS=("--ignore=$FRAMEWORK_TESTS" "--ignore=$INTEGRATION_TESTS"
 # not end.
 readonly SANITIZER_OPTIONS=allocator_may_return_null=1
 
+LANES=() # of this run
+AHEAD="" # the process that installs for them
 LANE_LOGS=()
 # The parts that a lane of this run skips. Each ./dev has a file of its own, because another one may
 # run in this checkout.
@@ -68,13 +70,34 @@ lane_lint() {
   step "lint" lint "$VENV/bin/python" tools/lint.py
 }
 
-lane_gcc() {
-  build gcc "building with gcc" all && run_ctest gcc "unit tests"
+# install_ahead: what the lanes of this run need, as far as a function needs_LANE installs it.
+install_ahead() {
+  local name
+  for name in "${LANES[@]}"; do
+    if declare -F "needs_${name//-/_}" >/dev/null; then "needs_${name//-/_}" || true; fi
+  done
 }
+
+# Begins to install what later lanes need, once, in the background, because tests leave processors
+# idle. A lane tries again what fails here, and reports it.
+begin_ahead() {
+  if [[ -n $AHEAD ]]; then return; fi
+  set -m # a process group of its own, which ends with this run
+  (renice -n 19 "$BASHPID" && install_ahead) >"$LOGS/ahead.log" 2>&1 </dev/null &
+  set +m
+  AHEAD=$!
+  trap 'kill -- "-$AHEAD" 2>/dev/null || true' EXIT
+}
+
+lane_gcc() {
+  build gcc "building with gcc" all && begin_ahead && run_ctest gcc "unit tests"
+}
+
+needs_python() { ensure_wheel; }
 
 # More at a time than there are cores: the jobs of the tests wait more than half of their time.
 lane_python() {
-  ensure_wheel || return
+  ensure_wheel && begin_ahead || return
   run_pytest "Python tests" pytest "$VENV/bin/python" -n "$(tests_at_a_time 5)" \
     --dist worksteal -m "not engine" "${OWN_TESTS[@]}"
 }
@@ -111,8 +134,7 @@ lane_collectives() {
     place=$VENV
     if [[ $name == jax || $name == tensorflow ]]; then
       place="$VENV-$name-new"
-      ensure_framework "$place" "$(requirements_of "$name" new)" "$name, new versions" \
-        "framework-$name-new" || return
+      packages_of_framework "$name" new && ensure_byteps "$place" "framework-$name-new" || return
     fi
     LANE_LOGS+=("$LOGS/collectives-$name.log")
     reports+=("$LOGS/collectives-$name.json")
@@ -263,6 +285,7 @@ row() { printf '%-12s %-6s %7s %7s %7s %6s\n' "$@"; }
 # run_lanes NAME...: the table and, as the last line, the sum. Returns 1 on any failure.
 run_lanes() {
   local started=$SECONDS
+  LANES=("$@")
   RESULTS=()
   PASSED=0
   FAILED=0

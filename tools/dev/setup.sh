@@ -123,15 +123,24 @@ install_needs() {
 }
 
 # once STAMP KEY TEXT LOG COMMAND...: one step; runs the command unless the stamp holds the key.
+# Waits for whoever else is at the same step: another ./dev, or what installs ahead (lanes.sh).
 once() {
-  local stamp=$1 key=$2 text=$3
+  local stamp=$1 key=$2 text=$3 lock status=0
   shift 2
+  exec {lock}>"$LOGS/$2.lock"
+  if ! flock --nonblock "$lock"; then
+    printf '%s: in the making, waiting ... ' "$text"
+    flock "$lock"
+    echo
+  fi
   if [[ -f $stamp && $(<"$stamp") == "$key" ]]; then
     step_done "$text: up to date"
-    return
+  else
+    rm -f "$stamp"
+    { step "$@" && echo "$key" >"$stamp"; } || status=$?
   fi
-  rm -f "$stamp"
-  step "$@" && echo "$key" >"$stamp"
+  exec {lock}>&-
+  return "$status"
 }
 
 # ensure_lint_venv: one step; the virtual environment with the checkers.

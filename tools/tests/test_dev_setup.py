@@ -141,3 +141,19 @@ def test_an_unpacked_program_is_started_with_what_was_unpacked(tmp_path: Path) -
     assert (prefix, pmix) == (str(root / "usr"), str(libraries / "pmix2"))
     assert argument == "two words"
     assert "sshd:" in (tmp_path / "engines" / "passwd").read_text()
+
+
+def test_two_at_the_same_step_do_it_once(tmp_path: Path) -> None:
+    step = "once stamp key thing log bash -c 'sleep 0.2; echo made >>made'"
+    written = shell(f"{step} & {step} & wait; cat stamp", tmp_path, LOGS=str(tmp_path))
+    assert (tmp_path / "made").read_text() == "made\n"
+    assert "thing: in the making, waiting" in written
+    assert "thing: up to date" in written
+    assert written.endswith("key")
+
+
+def test_what_failed_is_tried_again_by_the_next(tmp_path: Path) -> None:
+    step = "once stamp key thing log bash -c 'echo tried >>tried; false'"
+    shell(f"{step} || {step} || true", tmp_path, LOGS=str(tmp_path))
+    assert (tmp_path / "tried").read_text() == "tried\n" * 2
+    assert not (tmp_path / "stamp").exists()

@@ -251,6 +251,9 @@ GROUPS = (
     large("L groups, two rounds, errors", "groups", "NR=2 ERRORS=2"),
     large("L groups, killed, any order", "groups", "NG=3 KILLS=1 CALLS=1 HANGS=1"),
     large("L groups, alone, killed, any order", "groups", "NG=3 ALONE=1 KILLS=1 CALLS=1"),
+    large("L groups, NCCL fails, two rounds", "groups", "NR=2 NCCL_ERRORS=2 ERRORS=1 CALLS=1"),
+    large("L groups, NCCL fails, any order", "groups", "NG=3 NCCL_ERRORS=2 CALLS=1"),
+    large("L groups, alone, NCCL fails, any order", "groups", "NG=3 ALONE=1 NCCL_ERRORS=2 CALLS=1"),
 )
 
 LARGE: tuple[Run, ...] = (

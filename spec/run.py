@@ -42,6 +42,7 @@ PROPERTIES = (
     (r"begun\[|launched\[", "(c) dead end"),
     (r"reduced\[|gathered\[|up\[i_o\]", "(b) not all ranks' bytes"),
     (r"in_flight", "too much launched"),
+    (r"stage\[", "goes on without the sum"),
     (r"first_way", "bits change"),
     (r"calling", "NCCL called beside its abort"),
     (r"violated \(*i_o==0", "launch without device memory"),

@@ -127,6 +127,11 @@ SMALL = (
     small("groups, a rank is killed", "groups", f"{KILLED} CALLS=1"),
     small("groups, an abort hangs", "groups", f"{KILLED} HANGS=1"),
     small("groups, alone, a rank is killed", "groups", f"{KILLED} ALONE=1"),
+    small("groups, NCCL fails", "groups", "NR=2 SYNC=1 NCCL_ERRORS=1 CALLS=1"),
+    small("groups, NCCL fails at several ranks", "groups", "NG=3 SYNC=5 NCCL_ERRORS=2"),
+    small("groups, NCCL fails, a rank is killed", "groups", f"{KILLED} NCCL_ERRORS=1"),
+    small("groups, NCCL fails, a rank shuts down", "groups", "NCCL_ERRORS=1 QUITS=1"),
+    small("groups, alone, NCCL fails", "groups", "NG=3 SYNC=5 NCCL_ERRORS=2 ALONE=1"),
     small("coupled 2x1x1 worker+server", "coupled", "NW=2 NR=1 WCRASH=1 SCRASH=1"),
 )
 
@@ -257,4 +262,10 @@ MUTANTS = (
     mutant(117, "groups", f"{KILLED} CALLS=1", "abort beside a call"),
     mutant(118, "groups", KILLED, "operation ends before the abort is over"),
     mutant(119, "groups", f"{KILLED} ALONE=1", "rank keeps what it has summed"),
+    mutant(120, "groups", "NCCL_ERRORS=1", "ends well although its gather has failed"),
+    mutant(121, "groups", "NCCL_ERRORS=1", "error told behind the abort"),
+    mutant(122, "groups", "NCCL_ERRORS=1", "carrier does not tell the others to abort"),
+    mutant(123, "groups", "NCCL_ERRORS=1", "rounds under way go on"),
+    mutant(124, "groups", "NCCL_ERRORS=1", "rank without the sum goes on"),
+    mutant(125, "groups", "NCCL_ERRORS=1 ALONE=1", "round broken off beside its sum"),
 )

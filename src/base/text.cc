@@ -26,4 +26,9 @@ std::string SecondsText(Duration duration) {
   return std::to_string(std::chrono::duration_cast<seconds>(duration).count()) + " s";
 }
 
+std::string DurationText(Duration duration) {
+  const auto ms = std::chrono::duration_cast<milliseconds>(duration).count();
+  return ms % 1000 == 0 ? SecondsText(duration) : std::to_string(ms) + " ms";
+}
+
 }  // namespace byteps

@@ -20,5 +20,7 @@ std::string ListText(std::span<const uint32_t> numbers, size_t shown_max = 16);
 
 // Returns "12 s"; leaves out parts of a second.
 std::string SecondsText(Duration duration);
+// Returns "12 s", or "60 ms" if there are parts of a second.
+std::string DurationText(Duration duration);
 
 }  // namespace byteps

@@ -29,5 +29,10 @@ TEST(TextTest, AListIsCutWhereItGetsLong) {
 
 TEST(TextTest, SecondsAreWhole) { EXPECT_EQ(SecondsText(milliseconds(2900)), "2 s"); }
 
+TEST(TextTest, ADurationWithPartsOfASecondIsToldInMilliseconds) {
+  EXPECT_EQ(DurationText(milliseconds(2900)), "2900 ms");
+  EXPECT_EQ(DurationText(seconds(60)), "60 s");
+}
+
 }  // namespace
 }  // namespace byteps

@@ -420,6 +420,7 @@ TEST_P(GroupConformance, AnErrorWhileARankLeavesIsToldToo) {
   ranks.Abort({StatusCode::kPeerLost, "the group of rank 0 has failed"});
   ASSERT_TRUE(done.Once());
   EXPECT_EQ(done.status().code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(ranks[0].ended.Reaches(1));
 }
 
 // One of the two ranks has the error.

@@ -48,14 +48,18 @@ struct GroupMember {
     GroupPlace place{
         .id = id, .rank = rank, .size = size, .device = "cuda:" + std::to_string(rank)};
     auto warn = [this](const std::string& text) { warned.AsDone()({StatusCode::kInternal, text}); };
-    line = std::make_unique<GroupLine>(
-        std::move(device), std::move(groups), std::move(place),
-        GroupLine::Owner{.met = met.AsDone(), .broken = broken.AsDone(), .warn = warn}, limits);
+    line = std::make_unique<GroupLine>(std::move(device), std::move(groups), std::move(place),
+                                       GroupLine::Owner{.met = met.AsDone(),
+                                                        .broken = broken.AsDone(),
+                                                        .warn = warn,
+                                                        .ended = [this] { ended.Add(); }},
+                                       limits);
   }
 
   Heard met;
   Heard broken;
   Heard warned;
+  Count ended;
   std::unique_ptr<GroupLine> line;  // ends before what it tells
 };
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "src/base/text.h"
 #include "src/base/thread_annotations.h"
 
 namespace byteps::device {
@@ -20,11 +21,6 @@ constexpr Duration kPauseMax = milliseconds(1);
 static_assert(CopyStream::kBatches == 2, "launches alternate between two batches");
 
 Time Now() { return std::chrono::steady_clock::now(); }
-
-std::string InWords(Duration duration) {
-  const auto ms = std::chrono::duration_cast<milliseconds>(duration).count();
-  return ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms";
-}
 
 }  // namespace
 
@@ -254,9 +250,13 @@ void GroupLine::State::RunLine() {
   EndAborted();
   communicator.reset();
   stream.reset();
-  MutexLock lock(mutex);
-  is_over = true;
-  changed.notify_all();
+  {
+    MutexLock lock(mutex);
+    is_over = true;
+    changed.notify_all();
+    if (is_silent || owner.ended == nullptr) return;
+  }
+  owner.ended();
 }
 
 Status GroupLine::State::MeetOthers() {
@@ -436,7 +436,7 @@ void GroupLine::State::RunWatch() {
       case Duty::kEnd: return;
       case Duty::kEndMeeting:
         Fail({StatusCode::kDeadlineExceeded,
-              Where() + " has waited " + InWords(limits.meet) +
+              Where() + " has waited " + DurationText(limits.meet) +
                   " for the other ranks: one of them is missing, or " + groups->name() +
                   " does not reach it; look at the logs of the other ranks, and at that of " +
                   groups->name()},
@@ -445,7 +445,7 @@ void GroupLine::State::RunWatch() {
       case Duty::kTellAborted: TellAborted(); break;
       case Duty::kWarn:
         owner.warn(Where() + " has aborted the group, but " + groups->name() +
-                   " does not return for " + InWords(limits.abort) +
+                   " does not return for " + DurationText(limits.abort) +
                    ": probably another rank of this machine has not aborted. The operations under "
                    "way stay open, because the GPU may still use their memory; end this process");
         break;

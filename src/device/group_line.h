@@ -51,6 +51,8 @@ class GroupLine {
     Done broken;
     // Hears a sentence for people.
     std::function<void(const std::string&)> warn;
+    // Hears once that the line has ended: it has left, or its abort is over. Null: nobody asks.
+    std::function<void()> ended = nullptr;
   };
 
   // Begins to meet. Does not block. Throws std::system_error if the system has no threads. The

@@ -407,6 +407,13 @@ void Window::MarkLost(uint32_t rank) {
 
 RankSet Window::lost() const { return words_.lost.load(); }
 
+void Window::MarkGone(uint32_t rank) {
+  words_.gone.fetch_or(Bit(rank));
+  Notify(~RankSet{0});
+}
+
+RankSet Window::gone() const { return words_.gone.load(); }
+
 RankSet Window::left() const { return words_.left.load(); }
 
 void Window::MarkAborted() {

@@ -97,6 +97,10 @@ class Window {
   // thread, any number of times.
   void MarkLost(uint32_t rank);
   RankSet lost() const;
+  // Tells all ranks that the process of a rank that had left has ended. Any thread, any number of
+  // times.
+  void MarkGone(uint32_t rank);
+  RankSet gone() const;
   // Returns the ranks that take part no more, in order.
   RankSet left() const;
   // Tells all ranks that this rank has aborted its group of devices (machine/room/launcher.h). Any

@@ -67,6 +67,7 @@ struct WindowWords {
   alignas(64) std::atomic<uint64_t> admitted;  // the newest use; the carrier writes
   alignas(64) std::atomic<uint64_t> left;      // ranks that take part no more; each adds itself
   std::atomic<uint64_t> lost;                  // ranks whose process has ended; any rank adds them
+  std::atomic<uint64_t> gone;                  // the same of ranks that had left before
   std::atomic<uint64_t> aborted;               // ranks that have aborted their group of devices
   std::atomic<uint64_t> lenders;               // ranks that lend from their heaps; each adds itself
   std::atomic<uint32_t> awaits_less;           // the carrier waits for ranks to owe less; it writes

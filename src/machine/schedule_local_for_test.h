@@ -195,7 +195,7 @@ class LocalMachine {
     } else if (std::holds_alternative<MayLeave>(word)) {
       part.may_leave = true;
     } else if (const auto* so = std::get_if<SumsSo>(&word)) {
-      part.launcher->Meet(*so);
+      part.lane->Meet(*so);
     } else if (const auto* launch = std::get_if<UnitLaunch>(&word)) {
       EXPECT_TRUE(part.lane->OnLaunch(*launch).ok());
     } else if (const auto* over = std::get_if<GroupOver>(&word)) {

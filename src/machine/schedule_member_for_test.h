@@ -235,7 +235,7 @@ class MemberMachine {
       part.may_leave = true;
       part.lane->OnMayLeave();
     } else if (const auto* so = std::get_if<SumsSo>(&word)) {
-      part.launcher->Meet(*so);
+      part.lane->Meet(*so);
     } else if (const auto* launch = std::get_if<UnitLaunch>(&word)) {
       EXPECT_TRUE(part.lane->OnLaunch(*launch).ok());
     } else if (const auto* over = std::get_if<GroupOver>(&word)) {

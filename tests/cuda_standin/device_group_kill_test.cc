@@ -1,5 +1,5 @@
-// A rank of a machine that is killed, or stands still, in a launch of its group of GPUs. It is a
-// process of its own.
+// A rank of a machine that is killed, or stands still, in a launch of its group of GPUs, or while
+// the others leave it. It is a process of its own.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -7,7 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <future>
 #include <latch>
 #include <ostream>
 #include <string>
@@ -33,6 +35,8 @@ constexpr const char* kSettings = "STAND_IN_CHILD_SETTINGS";
 constexpr const char* kPipe = "STAND_IN_CHILD_PIPE";
 constexpr const char* kGpu = "STAND_IN_CHILD_GPU";
 constexpr const char* kHeld = "STAND_IN_CHILD_HELD";  // the call in the middle of which it stops
+
+constexpr const char* kLeaves = "ncclCommFinalize";
 
 byteps_handle StartSum(byteps_session* session, const UserMemory& memory, int device) {
   byteps_request request{};
@@ -61,7 +65,10 @@ TEST(KilledRankOfAGroup, DISABLED_Child) {
   const UserMemory memory(kFloats * sizeof(float));
   const char* const held = std::getenv(kHeld);
   nccl_stand_in_hold(held);
-  StartSum(session, memory, 0);
+  const byteps_handle handle = StartSum(session, memory, 0);
+  if (std::string(held) == kLeaves) {
+    EXPECT_EQ(byteps_wait(session, handle, 60000, nullptr), BYTEPS_OK);
+  }
   while (nccl_stand_in_is_held(held) == 0) std::this_thread::yield();
   EXPECT_EQ(write(std::atoi(std::getenv(kPipe)), "x", 1), 1);
   for (;;) pause();
@@ -74,17 +81,16 @@ struct Kind {
 };
 void PrintTo(const Kind& kind, std::ostream* to) { *to << kind.name; }
 
-// Lets this process have all ranks but the last one, which is another process that is killed in the
-// middle of a launch.
-class KilledInALaunch : public ::testing::TestWithParam<Kind> {
+// Lets this process have all ranks but the last one, which is another process.
+class KilledRank : public ::testing::TestWithParam<Kind> {
  protected:
   // `silence`: settings of how long the job waits for a process that is silent.
-  explicit KilledInALaunch(const std::vector<std::string>& silence = {})
+  explicit KilledRank(const std::vector<std::string>& silence = {})
       : job_({1, GetParam().ranks, GetParam().has_server}, Settings(silence)) {
     stand_in_nvml_reset();
     stand_in_nvml_machine(static_cast<unsigned>(GetParam().ranks), 0, 0);
   }
-  ~KilledInALaunch() override {
+  ~KilledRank() override {
     for (std::thread& one : services_) one.join();
     stand_in_nvml_reset();
   }
@@ -109,33 +115,59 @@ class KilledInALaunch : public ::testing::TestWithParam<Kind> {
       });
     }
   }
-  void Run(bool is_frozen_first) {
+  // Starts the last rank, which stops in the middle of a call of NCCL, and the services.
+  void StartChild(const char* held) {
     int ends[2] = {-1, -1};
     ASSERT_EQ(pipe(ends), 0);
-    const bool has_server = GetParam().has_server;
-    const pid_t child = StartTest("KilledRankOfAGroup.DISABLED_Child",
-                                  {{kSettings, LinesOf(job_.WorkerSettings(last_))},
-                                   {kGpu, std::to_string(last_)},
-                                   {kPipe, std::to_string(ends[1])},
-                                   {kHeld, has_server ? "ncclReduce" : "ncclAllReduce"}});
+    child_ = StartTest("KilledRankOfAGroup.DISABLED_Child",
+                       {{kSettings, LinesOf(job_.WorkerSettings(last_))},
+                        {kGpu, std::to_string(last_)},
+                        {kPipe, std::to_string(ends[1])},
+                        {kHeld, held}});
     close(ends[1]);
-    if (has_server) StartServices();  // they read the environment, which StartTest changes
+    held_ = ends[0];
+    if (GetParam().has_server)
+      StartServices();  // they read the environment, which StartTest changes
+  }
+  void AwaitHeld() {
+    pollfd in_the_middle{held_, POLLIN, 0};
+    EXPECT_EQ(poll(&in_the_middle, 1, 60000), 1);
+    EXPECT_NE(in_the_middle.revents & POLLIN, 0) << "the child could not begin";
+  }
+  void Kill() { ::kill(child_, SIGKILL); }
+  void EndChild() {
+    waitpid(child_, nullptr, 0);
+    close(held_);
+  }
+
+  const int last_ = GetParam().ranks - 1;
+  pid_t child_ = -1;
+  int held_ = -1;  // readable when the child is in the middle of the call
+  const NothingLeft nothing_left_;
+  const NoGroupsLeft no_groups_left_;
+  std::vector<std::thread> services_;
+  CApiJob job_;
+};
+
+// The last rank is killed in the middle of a launch.
+class KilledInALaunch : public KilledRank {
+ protected:
+  using KilledRank::KilledRank;
+  void Run(bool is_frozen_first) {
+    StartChild(GetParam().has_server ? "ncclReduce" : "ncclAllReduce");
     std::vector<std::thread> ranks;
     for (int rank = 0; rank < last_; ++rank) {
       ranks.emplace_back([this, rank, is_frozen_first] { RunRank(rank, is_frozen_first); });
     }
-    pollfd in_the_middle{ends[0], POLLIN, 0};
-    EXPECT_EQ(poll(&in_the_middle, 1, 60000), 1);
-    EXPECT_NE(in_the_middle.revents & POLLIN, 0) << "the child could not begin";
+    AwaitHeld();
     if (is_frozen_first) {
-      ::kill(child, SIGSTOP);
+      ::kill(child_, SIGSTOP);
       is_frozen_.count_down();
       have_waited_.wait();
     }
-    ::kill(child, SIGKILL);
+    Kill();
     for (std::thread& one : ranks) one.join();
-    waitpid(child, nullptr, 0);
-    close(ends[0]);
+    EndChild();
   }
   void RunRank(int rank, bool is_frozen_first) {
     byteps_session* const session = Opened(job_.WorkerSettings(rank));
@@ -160,13 +192,25 @@ class KilledInALaunch : public ::testing::TestWithParam<Kind> {
     byteps_close(session);
   }
 
-  const int last_ = GetParam().ranks - 1;
   std::latch is_frozen_{1};
   std::latch have_waited_{last_};
-  const NothingLeft nothing_left_;
-  const NoGroupsLeft no_groups_left_;
-  std::vector<std::thread> services_;
-  CApiJob job_;
+};
+
+// All ranks have a sum, and all but the last one are in byteps_close: their groups wait for the
+// last rank.
+class KilledBesideAClose : public KilledRank {
+ protected:
+  void SumAndClose(int rank) {
+    byteps_session* const session = Opened(job_.WorkerSettings(rank));
+    {
+      const UserContext context(rank);
+      const UserMemory memory(kFloats * sizeof(float));
+      const byteps_handle handle = StartSum(session, memory, rank);
+      EXPECT_EQ(byteps_wait(session, handle, 60000, nullptr), BYTEPS_OK);
+      byteps_release(session, handle);
+    }
+    byteps_close(session);
+  }
 };
 
 class FrozenInALaunch : public KilledInALaunch {
@@ -177,14 +221,36 @@ class FrozenInALaunch : public KilledInALaunch {
 std::string NameOf(const ::testing::TestParamInfo<Kind>& one) { return one.param.name; }
 constexpr Kind kServers{"Servers", 2, true};
 constexpr Kind kNoServers{"NoServers", 2, false};
+constexpr Kind kServersOfThree{"ServersGroupOfThree", 3, true};
+constexpr Kind kNoServersOfThree{"NoServersGroupOfThree", 3, false};
 INSTANTIATE_TEST_SUITE_P(All, KilledInALaunch,
-                         ::testing::Values(kServers, kNoServers,
-                                           Kind{"ServersGroupOfThree", 3, true},
-                                           Kind{"NoServersGroupOfThree", 3, false}),
+                         ::testing::Values(kServers, kNoServers, kServersOfThree,
+                                           kNoServersOfThree),
                          NameOf);
+INSTANTIATE_TEST_SUITE_P(All, KilledBesideAClose,
+                         ::testing::Values(kServersOfThree, kNoServersOfThree), NameOf);
 INSTANTIATE_TEST_SUITE_P(All, FrozenInALaunch, ::testing::Values(kServers, kNoServers), NameOf);
 
 TEST_P(KilledInALaunch, IsNamedToTheOthersWhoLeaveNothing) { Run(false); }
+
+// The others abort at once. Each of their groups would wait three seconds for the last rank.
+TEST_P(KilledBesideAClose, IsWaitedForByNobody) {
+  StartChild(kLeaves);
+  std::vector<std::future<void>> ranks;
+  for (int rank = 0; rank < last_; ++rank) {
+    ranks.push_back(std::async(std::launch::async, [this, rank] { SumAndClose(rank); }));
+  }
+  AwaitHeld();
+  for (std::future<void>& one : ranks) {
+    EXPECT_EQ(one.wait_for(std::chrono::milliseconds(300)), std::future_status::timeout);
+  }
+  Kill();
+  for (std::future<void>& one : ranks) {
+    EXPECT_EQ(one.wait_for(std::chrono::milliseconds(1500)), std::future_status::ready);
+  }
+  for (std::future<void>& one : ranks) one.get();
+  EndChild();
+}
 
 // The others abort the launch, but the abort waits for the frozen rank. So the operation stays
 // open, because the GPU may still use its memory, until that process ends.

@@ -56,6 +56,8 @@ class MemberLane {
   void OnLeaves();
   // Like GroupLaunches::Abort.
   void AbortGroup(const Status& why) { launches_.Abort(why); }
+  void Meet(const SumsSo& word) { launches_.Meet(word); }
+  void LookAtGroupWhenOver() { launches_.LookWhenOver(); }
   // The carrier has closed the rounds of this rank, or nobody carries any more.
   void OnMayLeave();
   // Returns whether this rank has released all blocks that named it, and its launches are over: the

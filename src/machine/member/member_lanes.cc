@@ -118,7 +118,8 @@ std::unique_ptr<runtime::LaneGroup> MemberLanes::MakeGroup(runtime::WorkerLanesP
 
 void MemberLanes::Start() {
   auto watch = local::LifeWatch::Start(std::move(meeting_.life_fds), [this](uint32_t rank) {
-    if (!Has(window_.left(), rank)) window_.MarkLost(rank);
+    if (Has(window_.left(), rank)) return window_.MarkGone(rank);
+    window_.MarkLost(rank);
   });
   if (!watch.ok()) throw std::system_error(std::make_error_code(std::errc::too_many_files_open));
   watch_ = std::move(watch).value();
@@ -247,7 +248,8 @@ void MemberLanes::End() noexcept {
 bool MemberLanes::Step() {
   if (over_) {
     channel_.Flush();
-    if (leaves_) words_.Stop();
+    lane_.LookAtGroupWhenOver();
+    if (leaves_ && !group_.IsLeaving()) words_.Stop();
     return false;
   }
   if (window_.lost() != 0) {
@@ -267,7 +269,7 @@ bool MemberLanes::Step() {
   bool all_said = channel_.Flush();
   if (!did && leaves_ && all_said) LeaveIfDone();
   if (transfers_ != nullptr) transfers_->Resume();
-  return did;
+  return did || over_;
 }
 
 // Returns whether there was one: this rank hears it at its next step.
@@ -346,14 +348,16 @@ void MemberLanes::Fail(const Status& why) {
   TellLost(why);
 }
 
-// Leaves, if no use of a block names this rank any more: the carrier has said so, or has gone.
+// Leaves, if no use of a block names this rank any more: the carrier has said so, or has gone. The
+// group waits for the other ranks. Until it has ended, another rank may be lost or abort.
 void MemberLanes::LeaveIfDone() {
   const bool alone = Has(window_.left() | window_.lost(), kCarrierRank);
   if (!IsCarrier() && !may_leave_ && !alone) return;
   if (!lane_.IsDrained()) return;
   window_.Leave();
   over_ = true;
-  words_.Stop();
+  end_limit_.reset();
+  group_.Leave(words_, [this](const Status& why) { lane_.AbortGroup(why); });
 }
 
 Result<runtime::StartedEngine> StartMachineWorker(std::shared_ptr<transport::Transport> transport,

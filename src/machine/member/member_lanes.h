@@ -96,7 +96,7 @@ class MemberLanes final : public runtime::WorkerLanes {
   void On(const MayLeave&);
   void On(const CarrierLeaves&);
   void On(const JobOver& word);
-  void On(const SumsSo& word) { group_.Meet(word); }
+  void On(const SumsSo& word) { lane_.Meet(word); }
   void On(const UnitLaunch& word);
   void On(const GroupOver& word) { group_.End(word.why); }
   MemberCarrier::Events CarrierEvents();

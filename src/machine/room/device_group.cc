@@ -56,6 +56,7 @@ struct DeviceGroup::State {
   void OnMet(const Status& how);
   void OnBroken(const Status& why);
   void OnEnd(uint64_t number, const Status& how);
+  void OnLineEnded();
 
   const GroupTools tools;
   const size_t scratch_bytes;
@@ -63,8 +64,10 @@ struct DeviceGroup::State {
   device::DeviceLines* lines = nullptr;  // of the rank's device; used on the window's thread only
 
   Mutex mutex;
-  local::Window* window BYTEPS_GUARDED_BY(mutex);  // null: the engine has gone
-  bool is_over BYTEPS_GUARDED_BY(mutex) = false;
+  local::Window* window BYTEPS_GUARDED_BY(mutex);    // null: the engine has gone
+  bool is_over BYTEPS_GUARDED_BY(mutex) = false;     // let go; so the next two
+  bool is_aborted BYTEPS_GUARDED_BY(mutex) = false;  // by its owner
+  bool has_ended BYTEPS_GUARDED_BY(mutex) = false;   // the line
   std::optional<PlannedSums> plan BYTEPS_GUARDED_BY(mutex);
   std::optional<Met> met BYTEPS_GUARDED_BY(mutex);
   std::optional<Broken> broken BYTEPS_GUARDED_BY(mutex);
@@ -98,6 +101,12 @@ void DeviceGroup::State::OnEnd(uint64_t number, const Status& how) {
     Tell();
   }
   if (used != nullptr) used->launches.End(owner);
+}
+
+void DeviceGroup::State::OnLineEnded() {
+  MutexLock lock(mutex);
+  has_ended = true;
+  Tell();
 }
 
 DeviceGroup::DeviceGroup(local::Window& window, GroupTools tools, size_t scratch_bytes,
@@ -201,13 +210,13 @@ void DeviceGroup::Meet(const SumsSo& word) {
       if (!scratch.ok()) return fail(scratch.status());
       std::shared_ptr<std::byte> unit(scratch.value(),
                                       [device](std::byte* bytes) { device->GivePinned(bytes); });
-      device::GroupPlace place{{}, word.place, word.size, where};
+      device::GroupPlace place{{}, word.place, word.size(), where};
       std::ranges::copy(std::as_bytes(std::span(word.id)), place.id.begin());
       auto line = std::make_unique<device::GroupLine>(
           device, groups.value(), std::move(place),
           device::GroupLine::Owner{[state](const Status& how) { state->OnMet(how); },
                                    [state](const Status& why) { state->OnBroken(why); },
-                                   state->warn},
+                                   state->warn, [state] { state->OnLineEnded(); }},
           state->tools.limits);
       MutexLock lock(state->mutex);
       if (state->is_over) return;  // the destructor of the line ends it
@@ -275,12 +284,26 @@ std::optional<Status> DeviceGroup::TakeEnd() {
 void DeviceGroup::End(const Status& why) {
   MutexLock lock(state_->mutex);
   state_->is_over = true;
+  state_->is_aborted = state_->is_aborted || !why.ok();
   if (state_->line == nullptr) return;
   if (why.ok()) {
     state_->line->Leave();
   } else {
     state_->line->Abort(why);
   }
+}
+
+void DeviceGroup::Leave(transport::Loop& loop, std::function<void(const Status& why)> late) {
+  End(Status::Ok());
+  limit_ = loop.After(state_->tools.limits.end, [late = std::move(late)] {
+    late({StatusCode::kShutdown, "the other ranks of a group of GPUs have not left it in time"});
+  });
+}
+
+bool DeviceGroup::IsLeaving() const {
+  MutexLock lock(state_->mutex);
+  const State& state = *state_;
+  return state.is_over && !state.is_aborted && state.line != nullptr && !state.has_ended;
 }
 
 void TellOfGroups(Log& log, const std::string& line, bool is_warning) {

@@ -54,6 +54,12 @@ class DeviceGroup final : public Launcher {
   void Launch(device::Launch launch, const protocol::DeviceMemory* owner) override;
   std::optional<Status> TakeEnd() override;
   void End(const Status& why) override;
+  // Lets the group go in order, unless it was let go, and gives it a limit: then `late` hears why
+  // the group must be aborted; on the thread of `loop`, which is the window's.
+  void Leave(transport::Loop& loop, std::function<void(const Status& why)> late);
+  // Returns whether the group was let go in order, and has not ended: it waits for the other ranks.
+  // The end is an event of this rank.
+  bool IsLeaving() const;
 
  private:
   struct State;

@@ -83,7 +83,7 @@ class DeviceGroupTest : public testing::Test {
       EXPECT_TRUE(group(rank).Takes(Memory(rank), first));
       EXPECT_TRUE(first.has_value());
       const std::string id(reinterpret_cast<const char*>(plan.ids[0].data()), plan.ids[0].size());
-      group(rank).Meet({library.empty() || rank == 0 ? plan.library : library, id, rank, 2});
+      group(rank).Meet({library.empty() || rank == 0 ? plan.library : library, id, rank, 0b11});
     }
   }
   Status MetOf(uint32_t rank) {
@@ -201,6 +201,26 @@ TEST_F(DeviceGroupTest, AGroupThatBreaksTellsItsRank) {
   EXPECT_FALSE(broken->why.ok());
   group(1).End(broken->why);
   EXPECT_FALSE(EndOf(0).ok());
+}
+
+TEST_F(DeviceGroupTest, AGroupLeavesUntilAllRanksHaveLeft) {
+  Meet();
+  EXPECT_FALSE(group(0).IsLeaving());
+  group(0).End(Status::Ok());
+  EXPECT_TRUE(group(0).IsLeaving());
+  group(1).End(Status::Ok());
+  const auto has_left = [](DeviceGroup& one) {
+    return one.IsLeaving() ? std::nullopt : std::optional<bool>(true);
+  };
+  EXPECT_TRUE(Await(0, has_left).has_value()) << "the end is an event";
+}
+
+TEST_F(DeviceGroupTest, AGroupThatIsAbortedLeavesNoMore) {
+  Meet();
+  group(0).End(Status::Ok());
+  EXPECT_TRUE(group(0).IsLeaving());
+  for (uint32_t rank : {0u, 1u}) group(rank).End({StatusCode::kPeerLost, "worker 5 was lost"});
+  EXPECT_FALSE(group(0).IsLeaving());
 }
 
 }  // namespace

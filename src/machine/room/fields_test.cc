@@ -140,11 +140,11 @@ TEST(Words, OfGroupsComeBackAsTheyWere) {
   EXPECT_EQ(Back(Broken{kNoInput}).why, kNoInput);
   EXPECT_EQ(Back(GroupOver{kNoInput}).why, kNoInput);
   const std::string id(sizeof(device::GroupId), '\1');
-  const SumsSo so = Back(SumsSo{"NCCL 2.28.3", id, 2, 3});
+  const SumsSo so = Back(SumsSo{"NCCL 2.28.3", id, 2, 0b1110});
   EXPECT_EQ(so.library, "NCCL 2.28.3");
   EXPECT_EQ(so.id, id);
   EXPECT_EQ(so.place, 2u);
-  EXPECT_EQ(so.size, 3u);
+  EXPECT_EQ(so.ranks, 0b1110u);
   const UnitLaunch launch = Back(LaunchOfWords());
   EXPECT_EQ(launch.key, kRoundOfWords);
   EXPECT_EQ(launch.kind, device::Launch::Kind::kGather);
@@ -254,10 +254,10 @@ TEST(Words, AFactForTheServersThatCannotBeTrueIsRefused) {
 
 TEST(Words, AFactOfAGroupThatCannotBeTrueIsRefused) {
   ExpectRefused<SumsSo>(
-      {"NCCL 2.28.3", std::string(sizeof(device::GroupId), 'x'), 2, 3},
+      {"NCCL 2.28.3", std::string(sizeof(device::GroupId), 'x'), 2, 0b1110},
       {{"an id that is none", [](SumsSo& word) { word.id.pop_back(); }},
        {"a place that the group does not have", [](SumsSo& word) { word.place = 3; }},
-       {"more ranks than the machine has", [](SumsSo& word) { word.size = 5; }}});
+       {"more ranks than the machine has", [](SumsSo& word) { word.ranks = 0b11110; }}});
   using Of = UnitLaunch;
   ExpectRefused<Of>(
       LaunchOfWords(),

@@ -16,6 +16,11 @@ bool GroupLaunches::Takes(const protocol::Exchange& exchange) {
   return takes;
 }
 
+void GroupLaunches::Meet(const SumsSo& word) {
+  group_ranks_ = word.ranks;
+  launcher_->Meet(word);
+}
+
 Status GroupLaunches::OnLaunch(const UnitLaunch& word) {
   device::Launch launch{word.kind, nullptr, nullptr, word.runs, word.bytes(), word.type, word.how};
   Launched one{word.key, 0, word.kind, word.pieces, word.first_piece + word.pieces};
@@ -83,7 +88,7 @@ void GroupLaunches::HeedAborts() {
 void GroupLaunches::LookWhenOver() {
   if (!looks_) return;
   TakeBroken();
-  EndWithout(window_.aborted() | window_.lost());
+  EndWithout(window_.aborted() | window_.lost() | (window_.gone() & group_ranks_));
 }
 
 // A group that has failed by itself aborts. The carrier, which would tell the others, may have

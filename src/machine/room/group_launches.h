@@ -58,6 +58,8 @@ class GroupLaunches {
   // Returns whether this rank can launch with the memory of the exchange. Tells the carrier which
   // device the rank has, if nobody has before.
   bool Takes(const protocol::Exchange& exchange);
+  // Begins to meet the other ranks of a group. REQUIRES: Takes was called.
+  void Meet(const SumsSo& word);
   // Launches what the carrier says, also if the operation has ended here. kProtocol: the launch
   // cannot be true.
   Status OnLaunch(const UnitLaunch& word);
@@ -68,7 +70,8 @@ class GroupLaunches {
   // waits for them, and the carrier, which tells them else, may have gone or not know. Any thread.
   void Abort(const Status& why);
   // In place of Look, when the carrier is not heard any more. The group leaves in order, but others
-  // may not: ends it at once if another rank has aborted its own, or is lost.
+  // may not: ends it at once if another rank has aborted its own, or is lost, or if the process of
+  // a rank of the group has ended: then this rank has left behind its last launch, or never can.
   void LookWhenOver();
   // Returns whether no launch is under way. The others of a group would wait for a rank that leaves
   // before.
@@ -91,6 +94,7 @@ class GroupLaunches {
   Launcher* const launcher_;
   const Lane lane_;
   bool looks_ = false;             // there was memory of a device
+  RankSet group_ranks_ = 0;        // 0: there is no group
   bool has_heeded_ = false;        // that others take part no more
   std::deque<Launched> launched_;  // in the order of the carrier
 };

@@ -85,6 +85,20 @@ TEST_F(GroupLaunchesTest, ARankThatIsOverHeedsAbortsAndLosses) {
   EXPECT_EQ(launcher_.over.size(), 1u);
 }
 
+// A rank that leaves in order is over before its group is. Other groups end by themselves.
+TEST_F(GroupLaunchesTest, ARankThatIsOverHeedsTheEndsOfProcessesOfItsGroup) {
+  launches_.Meet({"a library", std::string(sizeof(device::GroupId), 'g'), 0, 0b110});
+  window_.of(1).MarkGone(0);
+  launches_.LookWhenOver();
+  EXPECT_TRUE(launcher_.over.empty()) << "rank 0 is in another group";
+  window_.of(1).MarkGone(2);
+  launches_.Look();
+  EXPECT_TRUE(launcher_.over.empty()) << "launches may be under way";
+  launches_.LookWhenOver();
+  ASSERT_EQ(launcher_.over.size(), 1u);
+  EXPECT_EQ(launcher_.over[0].message(), "rank of the set 4 has ended the group of GPUs early");
+}
+
 TEST_F(GroupLaunchesTest, ARankThatIsOverTellsWhenItsGroupFails) {
   launcher_.broken = Broken{kFailed};
   launches_.LookWhenOver();

@@ -7,6 +7,7 @@
 // all rounds, and a rank launches all that it hears, until GroupOver.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -34,7 +35,8 @@ struct SumsSo {
   std::string library;  // name and version, which must be the same at all ranks
   std::string id;       // a device::GroupId
   uint32_t place = 0;   // of this rank in its group
-  uint32_t size = 0;    // of the group
+  RankSet ranks = 0;    // of the group
+  uint32_t size() const { return static_cast<uint32_t>(std::popcount(ranks)); }
 };
 // Says what the ranks of a group do next. `runs` lie in the unit, which is the memory of these
 // pieces.
@@ -60,10 +62,9 @@ void Fields(auto& archive, WordOf<SumsSo> auto& word) {
   archive.Text(word.library);
   archive.Text(word.id);
   archive.Number(word.place);
-  archive.Number(word.size);
-  archive.Check([&](const WordLimits& limits) {
-    return word.id.size() == sizeof(device::GroupId) && word.size <= limits.ranks &&
-           word.place < word.size;
+  archive.Ranks(word.ranks);
+  archive.Check([&](const WordLimits&) {
+    return word.id.size() == sizeof(device::GroupId) && word.place < word.size();
   });
 }
 void Fields(auto& archive, WordOf<UnitLaunch> auto& word) {

@@ -21,12 +21,14 @@ void SumsChoice::OnPlan(const PlannedSums& plan) {
   for (size_t group = 0; group < plan.groups.size(); ++group) {
     const std::vector<uint32_t>& ranks = plan.groups[group].ranks;
     const device::GroupId& id = plan.ids[group];
+    RankSet of_group = 0;
+    for (uint32_t rank : ranks) of_group |= Bit(rank);
+    were_told_ |= of_group;
     for (uint32_t place = 0; place < ranks.size(); ++place) {
-      were_told_ |= Bit(ranks[place]);
       events_.say_so(
           ranks[place],
           {plan.library, std::string(reinterpret_cast<const char*>(id.data()), id.size()), place,
-           static_cast<uint32_t>(ranks.size())});
+           of_group});
     }
   }
 }

@@ -46,7 +46,7 @@ TEST_F(SumsChoiceTest, GroupsWhenAllRanksHaveMet) {
   ASSERT_EQ(told.size(), 4u);
   EXPECT_EQ(told[3].first, 3u);
   EXPECT_EQ(told[3].second.place, 1u);
-  EXPECT_EQ(told[3].second.size, 2u);
+  EXPECT_EQ(told[3].second.size(), 2u);
   EXPECT_EQ(told[3].second.library, "NCCL 2.28.3");
   AllMeet();
   EXPECT_TRUE(choice.is_decided());

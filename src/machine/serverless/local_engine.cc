@@ -176,7 +176,7 @@ runtime::PrepareDevice LocalEngine::PinsWindowOfMachine() const {
 LocalEngine::~LocalEngine() {
   if (thread_.joinable()) {
     Leave();
-    loop_.Stop();
+    runtime::PostOrStop(loop_, [this] { BeginToStop(); });
     thread_.join();
   } else {
     Finish(Status::Ok());
@@ -185,7 +185,7 @@ LocalEngine::~LocalEngine() {
 
 Status LocalEngine::Start() {
   auto watch = local::LifeWatch::Start(std::move(meeting_.life_fds), [this](uint32_t rank) {
-    if (Has(window_.left(), rank)) return;
+    if (Has(window_.left(), rank)) return window_.MarkGone(rank);
     life_signs_.NoteLoss(rank, LossCause::kEnded);
     window_.MarkLost(rank);
   });
@@ -236,6 +236,7 @@ bool LocalEngine::Step() {
     channel_.Flush();
     lane_.LookAtGroupWhenOver();
     if (leaves_) milestones_.SetLeft();
+    if (stops_ && !group_.IsLeaving()) loop_.Stop();
     return false;
   }
   if (window_.lost() != 0) {
@@ -452,6 +453,13 @@ void LocalEngine::LeaveIfDone() {
 // Fails, because the others do not go on, and this rank's blocks would stay as they are for ever.
 void LocalEngine::CutShort() {
   if (!over_) Fail(front_loop_.shut_down());
+}
+
+// The group waits for the other ranks. Until it has ended, another rank may be lost or abort.
+void LocalEngine::BeginToStop() {
+  CutShort();  // no effect if this rank has left
+  stops_ = true;
+  group_.Leave(loop_, [this](const Status& why) { lane_.AbortGroup(why); });
 }
 
 void LocalEngine::SendControl(const wire::Message& message) {

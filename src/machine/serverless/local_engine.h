@@ -113,7 +113,7 @@ class LocalEngine final : public runtime::Engine {
   void On(const MayLeave&) { may_leave_ = true; }
   void On(const CarrierLeaves&);
   void On(const JobOver& word) { EndAtOnce(word.status); }
-  void On(const SumsSo& word) { group_.Meet(word); }
+  void On(const SumsSo& word) { lane_.Meet(word); }
   void On(const UnitLaunch& word);
   void On(const GroupOver& word) { group_.End(word.why); }
   void On(const wire::Message& message) { front_loop_.OnControl(message); }
@@ -131,6 +131,7 @@ class LocalEngine final : public runtime::Engine {
   void BeginToLeave();
   void LeaveIfDone();
   void CutShort();
+  void BeginToStop();
   void Finish(const Status& how) noexcept;
   Status ShowStatus();
   runtime::StatusPage Page();
@@ -167,6 +168,7 @@ class LocalEngine final : public runtime::Engine {
   bool leaves_ = false;
   bool may_leave_ = false;  // the carrier gives this rank no block any more
   bool closed_ = false;     // the carrier's part has said that it leaves
+  bool stops_ = false;      // the loop stops as soon as the group has ended
   Time next_account_{};
   std::deque<runtime::SaidLine> said_;
   const Time begun_;

@@ -2,7 +2,6 @@
 #include "src/machine/serverless/local_engine.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -20,12 +19,11 @@
 #include "src/device/device_lines.h"
 #include "src/device/host/host_devices.h"
 #include "src/local/local_for_test.h"
+#include "src/machine/engine_for_test.h"
 #include "src/protocol/never_complete.h"
 
 namespace byteps::machine {
 namespace {
-
-constexpr uint32_t kEngineRanks = 2;
 
 LocalEngineOptions EngineOptions() {
   LocalEngineOptions options;
@@ -33,26 +31,6 @@ LocalEngineOptions EngineOptions() {
   options.size = kEngineRanks;
   options.alive_every = options.silence_max = 2 * local::kLong;  // the carrier gives no life sign
   return options;
-}
-
-// Meets on one thread for each rank, because each rank waits for the other.
-std::array<std::optional<local::Meeting>, kEngineRanks> MeetOfEngines() {
-  std::array<std::optional<local::Meeting>, kEngineRanks> met;
-  std::array<std::thread, kEngineRanks> threads;
-  for (uint32_t rank = 0; rank < kEngineRanks; ++rank) {
-    threads[rank] = std::thread([&met, rank] {
-      local::MeetingOptions options;
-      options.job = "engine of process " + std::to_string(getpid());
-      options.secret = "secret";
-      options.rank = rank;
-      options.size = kEngineRanks;
-      options.memory_bytes = SharedRoom::BytesFor(SharedRoom::ShapeFor(kEngineRanks));
-      auto one = local::Meet(options, local::In(local::kLong));
-      if (one.ok()) met[rank] = std::move(one).value();
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return met;
 }
 
 // The process of rank 0, on a thread. Its rank does the same as rank 1.
@@ -86,6 +64,9 @@ class PlayedCarrier {
   void Leave() { carrier_.Close(); }
   // Does what a rank does that aborts its group of devices.
   void Abort() { window_.MarkAborted(); }
+  // Do what a rank does that sees the end of this process: the second one if this rank had left.
+  void IsLost() { window_.MarkLost(kCarrierRank); }
+  void IsGone() { window_.MarkGone(kCarrierRank); }
   RankSet aborted() const { return window_.aborted(); }
 
  private:
@@ -116,7 +97,7 @@ class PlayedCarrier {
 
 // Rank 0 has its own part of the last round, and leaves at once.
 TEST(LocalEngineTest, ARoundThatWasCompleteEndsWellThoughTheCarrierLeavesRightAfterIt) {
-  auto met = MeetOfEngines();
+  auto met = MeetForTest("engine", SharedRoom::BytesFor(SharedRoom::ShapeFor(kEngineRanks)));
   ASSERT_TRUE(met[0].has_value() && met[1].has_value());
   PlayedCarrier carrier(std::move(*met[0]),
                         [](const LocalWords::ToCarrier& word, PlayedCarrier& one) {
@@ -140,57 +121,24 @@ TEST(LocalEngineTest, ARoundThatWasCompleteEndsWellThoughTheCarrierLeavesRightAf
   engine.Leave();
 }
 
-// A group of rank 0, whose membership does not end, and rank 1.
-class StuckGroup final : public device::Groups {
- public:
-  static constexpr const char* kName = "a group that does not end";
-  const std::string& name() const override { return name_; }
-  Result<device::GroupId> NewId() override { return device::GroupId(); }
-  Result<std::unique_ptr<device::Communicator>> Join(const device::GroupId&, uint32_t,
-                                                     uint32_t) override {
-    return std::unique_ptr<device::Communicator>(std::make_unique<Member>(*this));
-  }
-  Count leaves;
-  Count aborts;
-
- private:
-  class Member final : public device::Communicator {
-   public:
-    explicit Member(StuckGroup& group) : group_(group) {}
-    Result<bool> Ask() override { return !leaves_; }
-    Status Begin(const device::Launch&, device::CopyStream&) override { return Status::Ok(); }
-    Status Leave() override {
-      leaves_ = true;
-      group_.leaves.Add();
-      return Status::Ok();
-    }
-    void Abort() override { group_.aborts.Add(); }
-
-   private:
-    StuckGroup& group_;
-    bool leaves_ = false;
-  };
-  const std::string name_ = kName;
-};
-
 // Rank 1 with an operation in the memory of its device. `on_met` is called at the carrier when rank
 // 1 has met its group.
 class GroupOfEngineTest : public testing::Test {
  protected:
   void Start(const std::function<void(PlayedCarrier&)>& on_met) {
-    auto met = MeetOfEngines();
+    auto met = MeetForTest("engine", SharedRoom::BytesFor(SharedRoom::ShapeFor(kEngineRanks)));
     ASSERT_TRUE(met[0].has_value() && met[1].has_value());
     const auto then = [on_met](const LocalWords::ToCarrier& word, PlayedCarrier& one) {
       if (std::holds_alternative<HasDevice>(word)) {
-        one.Say(
-            SumsSo{StuckGroup::kName, std::string(sizeof(device::GroupId), 'g'), 1, kEngineRanks});
+        one.Say(SumsSo{StuckGroup::kName, std::string(sizeof(device::GroupId), 'g'), 1, 0b11});
       } else if (std::holds_alternative<Met>(word)) {
         on_met(one);
       }
     };
     carrier_.emplace(std::move(*met[0]), then);
     LocalEngineOptions options = EngineOptions();
-    options.groups.find = [group = group_] { return std::shared_ptr<device::Groups>(group); };
+    options.groups = ToolsOf(group_);
+    options.groups.limits.end = group_limit_;
     engine_.emplace(options, std::move(*met[1]), log_);
     ASSERT_TRUE(engine_->Start().ok());
     protocol::Operation operation;
@@ -203,6 +151,7 @@ class GroupOfEngineTest : public testing::Test {
                     [this](const protocol::Outcome& outcome) { ended_.set_value(outcome.status); });
   }
 
+  Duration group_limit_ = kForEver;
   const std::shared_ptr<StuckGroup> group_ = std::make_shared<StuckGroup>();
   Log log_{"engine test", "fatal", true};
   device::host::HostDevice device_{1};
@@ -226,6 +175,54 @@ TEST_F(GroupOfEngineTest, ARankThatIsOverEndsItsGroupWhenAnotherOneAborts) {
   carrier_->Abort();
   EXPECT_TRUE(group_->aborts.Reaches(1)) << "rank 0 waits for this rank";
   engine_->Leave();
+}
+
+// The carrier has left in order, and the session of rank 1 is closed.
+class EndOfEngineTest : public GroupOfEngineTest {
+ protected:
+  void BeginToEnd() {
+    Start([](PlayedCarrier& one) {
+      one.Say(GroupOver());
+      one.Leave();
+    });
+    EXPECT_EQ(ended_.get_future().get(), protocol::ErrorOfLeftRank(kCarrierRank));
+    end_ = std::async(std::launch::async, [this] { engine_.reset(); });
+  }
+  void ExpectToWait() {
+    EXPECT_EQ(end_.wait_for(milliseconds(100)), std::future_status::timeout)
+        << "the group waits for all ranks";
+    EXPECT_EQ(group_->aborts.now(), 0);
+  }
+  std::future<void> end_;  // destroyed first
+};
+
+TEST_F(EndOfEngineTest, AnEngineThatEndsHeedsAbortsUntilItsGroupHasEnded) {
+  BeginToEnd();
+  ExpectToWait();
+  carrier_->Abort();
+  EXPECT_TRUE(group_->aborts.Reaches(1)) << "rank 0 waits for this rank";
+}
+
+TEST_F(EndOfEngineTest, AnEngineThatEndsHeedsLossesUntilItsGroupHasEnded) {
+  BeginToEnd();
+  ExpectToWait();
+  carrier_->IsLost();
+  EXPECT_TRUE(group_->aborts.Reaches(1)) << "no rank can leave any more";
+}
+
+TEST_F(EndOfEngineTest, AnEngineThatEndsHeedsThatARankOfItsGroupIsGone) {
+  BeginToEnd();
+  ExpectToWait();
+  carrier_->IsGone();
+  EXPECT_TRUE(group_->aborts.Reaches(1)) << "rank 0 had left in order before its process has ended";
+}
+
+TEST_F(EndOfEngineTest, AnEngineWhoseGroupDoesNotEndTellsTheOthersThatItAborts) {
+  group_limit_ = milliseconds(60);
+  BeginToEnd();
+  end_.get();
+  EXPECT_EQ(group_->aborts.now(), 1);
+  EXPECT_EQ(carrier_->aborted(), 0b10u);
 }
 
 TEST_F(GroupOfEngineTest, ARankThatEndsAtOnceTellsTheOthersThatItAborts) {

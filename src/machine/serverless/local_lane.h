@@ -53,6 +53,7 @@ class LocalLane {
   Status OnLaunch(const UnitLaunch& word) { return launches_.OnLaunch(word); }
   // Like the methods of GroupLaunches.
   void AbortGroup(const Status& why) { launches_.Abort(why); }
+  void Meet(const SumsSo& word) { launches_.Meet(word); }
   void LookAtGroupWhenOver() { launches_.LookWhenOver(); }
 
   // Like BlockWork::Step.

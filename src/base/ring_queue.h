@@ -20,6 +20,11 @@ class RingQueue {
   T& operator[](size_t index) { return slots_[(first_ + index) & (slots_.size() - 1)]; }
   T& front() { return (*this)[0]; }
 
+  // Makes room for so many, so that a queue that never has more never allocates.
+  void reserve(size_t count) {
+    while (slots_.size() < count) Grow();
+  }
+
   void push_back(T value) {
     if (count_ == slots_.size()) Grow();
     slots_[(first_ + count_) & (slots_.size() - 1)] = std::move(value);

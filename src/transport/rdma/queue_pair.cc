@@ -79,7 +79,9 @@ QueuePair::QueuePair(const RdmaParts& parts, const DeviceChoice& at,
       receive_slots_(options.slots),
       send_slots_(0),
       sent_(options.slots),
-      posting_(std::make_unique<Posting>(options.slots)) {}
+      posting_(std::make_unique<Posting>(options.slots)) {
+  arrived_.reserve(options.slots);
+}
 
 Status QueuePair::Prepare() {
   BYTEPS_CHECK(options_.slots >= kSlotsMin && options_.slots <= kSlotsMax);

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch_features import HAS_FUSED, HAS_MUON
+from torch_features import HAS_MUON, has_fused
 
 import byteps.torch as bps
 from byteps.common.errors import MismatchError
@@ -37,7 +37,7 @@ def difference(first: torch.nn.Module, second: torch.nn.Module) -> float:
 MAKERS = {
     "SGD": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, nesterov=True),
     "AdamW": lambda p: torch.optim.AdamW(p, lr=0.01, foreach=True, amsgrad=True),
-    "fused": lambda p: torch.optim.Adam(p, lr=0.01, fused=HAS_FUSED),
+    "fused": lambda p: torch.optim.Adam(p, lr=0.01, fused=has_fused()),
     "tensor as rate": lambda p: torch.optim.Adam(p, lr=torch.tensor(0.01), foreach=False),
     "RMSprop": lambda p: torch.optim.RMSprop(p, lr=0.01, centered=True),
     "Adagrad": lambda p: torch.optim.Adagrad(p, lr=0.01),

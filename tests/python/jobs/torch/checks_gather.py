@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-from torch_features import HAS_FUSED
+from torch_features import has_fused
 
 import byteps.torch as bps
 
@@ -87,7 +87,9 @@ def check_state(rank: int, size: int) -> None:
     for make in (
         lambda p: torch.optim.SGD(p, lr=0.1 + rank, momentum=0.9, nesterov=True),
         lambda p: torch.optim.Adam(p, lr=torch.tensor(0.1 + rank), foreach=False, capturable=False),
-        lambda p: torch.optim.AdamW(p, lr=0.1 + rank, amsgrad=True, fused=HAS_FUSED and rank == 0),
+        lambda p: torch.optim.AdamW(
+            p, lr=0.1 + rank, amsgrad=True, fused=has_fused() and rank == 0
+        ),
         lambda p: torch.optim.RMSprop(p, lr=0.1 + rank, centered=True),
         lambda p: torch.optim.NAdam(p, lr=0.1 + rank),
         lambda p: torch.optim.ASGD(p, lr=0.1 + rank),

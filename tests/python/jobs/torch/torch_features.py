@@ -1,13 +1,23 @@
-"""What the installed torch has; an old one does not have everything that is tried."""
+"""What the installed torch has; an old one does not have everything that is tried.
+
+Functions are for what can be known only by importing more of torch, which takes a second: each
+process of pytest imports this file.
+"""
 
 from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
 from byteps.torch.compile_guard import HAS_OPERATIONS
 
 
-def _has_fused() -> bool:
+@functools.cache
+def has_fused() -> bool:
+    """Whether optimizers are fused on the CPU, too."""
     try:
         torch.optim.AdamW([torch.nn.Parameter(torch.ones(1))], fused=True)
     except RuntimeError:
@@ -15,13 +25,16 @@ def _has_fused() -> bool:
     return True
 
 
-try:
-    from torch.distributed.fsdp import fully_shard
-except ImportError:
-    fully_shard = None  # before torch 2.6
+def sharding() -> Callable[..., Any] | None:
+    """Return FSDP2's fully_shard. Torch has it from 2.6 on."""
+    try:
+        from torch.distributed.fsdp import fully_shard
+    except ImportError:
+        return None
+    return fully_shard
+
 
 HAS_SCALER = hasattr(torch.amp, "GradScaler")  # one that works on the CPU
-HAS_FUSED = _has_fused()  # on the CPU
 HAS_MUON = hasattr(torch.optim, "Muon")
 NO_SCALER = f"torch {torch.__version__} has no GradScaler for the CPU"
 NO_FUSED = f"torch {torch.__version__} has no fused optimizers for the CPU"
@@ -33,9 +46,9 @@ NO_MUON = f"torch {torch.__version__} has no Muon"
 def say_what_is_skipped() -> None:
     for is_there, text in (
         (HAS_SCALER, NO_SCALER),
-        (HAS_FUSED, NO_FUSED),
+        (has_fused(), NO_FUSED),
         (HAS_OPERATIONS, NO_OPERATIONS),
-        (fully_shard is not None, NO_SHARDED),
+        (sharding() is not None, NO_SHARDED),
         (HAS_MUON, NO_MUON),
     ):
         if not is_there:

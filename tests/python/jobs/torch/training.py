@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch_features import HAS_FUSED
+from torch_features import has_fused
 
 import byteps.torch as bps
 
@@ -52,7 +52,7 @@ def adam(parameters: Parameters) -> torch.optim.Optimizer:
 CASES = (
     Case("SGD", sgd),
     Case("Adam", adam),
-    Case("fused AdamW", lambda p: torch.optim.AdamW(p, lr=0.01, fused=HAS_FUSED)),
+    Case("fused AdamW", lambda p: torch.optim.AdamW(p, lr=0.01, fused=has_fused())),
     Case("foreach RMSprop", lambda p: torch.optim.RMSprop(p, lr=0.01, foreach=True)),
     Case("accumulation", adam, passes=3, options={"backward_passes_per_step": 3}),
     Case("unused parameters", sgd, both=lambda rank, step: (rank + step) % 3 == 0),

@@ -9,10 +9,11 @@ import contextlib
 import copy
 import warnings
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch_features import HAS_OPERATIONS, fully_shard, say_what_is_skipped
+from torch_features import HAS_OPERATIONS, say_what_is_skipped, sharding
 
 import byteps.torch as bps
 from byteps.torch.compiled.push_pull import push_pull_start, push_pull_wait
@@ -233,7 +234,7 @@ def check_ways() -> None:
             bps.barrier(f"after {kind}, {name}")
 
 
-def check_sharded() -> None:
+def check_sharded(fully_shard: Callable[..., Any]) -> None:
     """FSDP2, whose unit is the layer: nothing may be skipped."""
     torch.manual_seed(0)
     start = Net(unused=False).double()
@@ -284,8 +285,9 @@ def main() -> None:
     with contextlib.ExitStack() as stack:
         stack.callback(dist.destroy_process_group)
         check_ways()
+        fully_shard = sharding()
         if fully_shard is not None:
-            check_sharded()
+            check_sharded(fully_shard)
         if HAS_OPERATIONS:
             check_compiled_step()
     print(f"all right {bps.rank()}/{bps.size()}")

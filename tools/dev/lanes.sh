@@ -83,7 +83,7 @@ install_ahead() {
 begin_ahead() {
   if [[ -n $AHEAD ]]; then return; fi
   set -m # a process group of its own, which ends with this run
-  (renice -n 19 "$BASHPID" && install_ahead) >"$LOGS/ahead.log" 2>&1 </dev/null &
+  (renice -n 10 "$BASHPID" && install_ahead) >"$LOGS/ahead.log" 2>&1 </dev/null &
   set +m
   AHEAD=$!
   trap 'kill -- "-$AHEAD" 2>/dev/null || true' EXIT

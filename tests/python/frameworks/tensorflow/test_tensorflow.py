@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import logging
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 
-def test_calls_before_init_say_so(core: object) -> None:
+@pytest.fixture
+def tf() -> ModuleType:
+    """Import TensorFlow for a test that uses it: every process of pytest imports this file."""
+    import tensorflow
+
+    return tensorflow
+
+
+def test_calls_before_init_say_so(tf: Any, core: object) -> None:
     import byteps.tensorflow as bps
 
     for call in (bps.allreduce, bps.allgather, tf.function(bps.allreduce)):
@@ -19,7 +27,7 @@ def test_calls_before_init_say_so(core: object) -> None:
     assert int(bps.process_set_included_op()) == -1
 
 
-def test_names_in_graphs_are_made_of_scopes_and_names() -> None:
+def test_names_in_graphs_are_made_of_scopes_and_names(tf: Any) -> None:
     from byteps.tensorflow.graph import name_in_graph
 
     found = []
@@ -43,7 +51,7 @@ def test_names_in_graphs_are_made_of_scopes_and_names() -> None:
     assert found[4] == "cond_true/cond/given"
 
 
-def test_names_are_the_same_in_each_trace() -> None:
+def test_names_are_the_same_in_each_trace(tf: Any) -> None:
     from byteps.tensorflow.graph import name_in_graph
 
     found = []
@@ -59,7 +67,7 @@ def test_names_are_the_same_in_each_trace() -> None:
     assert len(set(found)) == 1
 
 
-def test_errors_of_graphs_become_errors_of_byteps() -> None:
+def test_errors_of_graphs_become_errors_of_byteps(tf: Any) -> None:
     import byteps.tensorflow as bps
 
     text = "{{function_node f}} byteps error 2: ranks disagree\n\t [[{{node x}}]] [Op:f]"
@@ -71,7 +79,7 @@ def test_errors_of_graphs_become_errors_of_byteps() -> None:
     assert type(bps.error_of(error)) is bps.NotInitializedError
 
 
-def test_a_tape_keeps_its_class_and_its_recording(core: object) -> None:
+def test_a_tape_keeps_its_class_and_its_recording(tf: Any, core: object) -> None:
     import byteps.tensorflow as bps
 
     class OwnTape(tf.GradientTape):
@@ -86,7 +94,7 @@ def test_a_tape_keeps_its_class_and_its_recording(core: object) -> None:
     assert distributed.watched_variables() == tape.watched_variables()
 
 
-def test_options_that_make_no_sense_are_refused(core: object) -> None:
+def test_options_that_make_no_sense_are_refused(tf: Any, core: object) -> None:
     import byteps.tensorflow as bps
 
     tape = tf.GradientTape()
@@ -119,7 +127,7 @@ def test_every_public_function_has_a_row_of_odd_tensors() -> None:
     assert {*tensorflow_odd.ROWS, *tensorflow_odd.WITHOUT_TENSORS} == names
 
 
-def test_every_public_function_of_keras_has_a_row_of_odd_tensors(monkeypatch) -> None:
+def test_every_public_function_of_keras_has_a_row_of_odd_tensors(tf: Any, monkeypatch) -> None:
     monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
     if not tf.keras.__version__.startswith("3."):
         pytest.skip("the names of byteps.keras need Keras 3")
@@ -134,7 +142,7 @@ def test_every_public_function_of_keras_has_a_row_of_odd_tensors(monkeypatch) ->
         assert {*keras_odd.ROWS, *keras_odd.WITHOUT_TENSORS} == names
 
 
-def test_tensors_on_a_device_are_copied_with_one_warning(caplog) -> None:
+def test_tensors_on_a_device_are_copied_with_one_warning(tf: Any, caplog) -> None:
     from byteps.common.devices import warn_of_host_copies
     from byteps.tensorflow.eager import host_array
 

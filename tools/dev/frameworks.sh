@@ -110,16 +110,16 @@ ensure_byteps() {
 # ensure_framework PLACE LIST TEXT LOG: two steps; the environment, and byteps in it.
 ensure_framework() { ensure_packages "$@" && ensure_byteps "$1" "$4"; }
 
-# packages_of_framework NAME VERSIONS: one step; its environment, without byteps.
-packages_of_framework() {
-  ensure_packages "$VENV-$1-$2" "$(requirements_of "$1" "$2")" "$1, $2 versions" "framework-$1-$2"
+# of_framework NAME VERSIONS COMMAND: ensure_packages or ensure_framework for its environment.
+of_framework() {
+  "$3" "$VENV-$1-$2" "$(requirements_of "$1" "$2")" "$1, $2 versions" "framework-$1-$2"
 }
 
 # test_framework NAME VERSIONS [KIND FILE...]: without files, all tests of the framework. The lane
 # `matrix` has torch's compiler among them, which takes minutes of a core.
 test_framework() {
   local name=$1 versions=$2 kind=${3:-framework} tests=("${@:4}") list limit per_core=3
-  local place="$VENV-$name-$versions" log="framework-$name-$versions"
+  local place="$VENV-$name-$versions"
   list=$(requirements_of "$name" "$versions")
   if [[ ! -f $list ]]; then
     skip_part "$name, $versions versions" "there is no $list"
@@ -131,7 +131,7 @@ test_framework() {
       "they need Python below 3.$limit (DEV_PYTHON names one)"
     return
   fi
-  packages_of_framework "$name" "$versions" && ensure_byteps "$place" "$log" || return
+  of_framework "$name" "$versions" ensure_framework || return
   if [[ $kind == matrix ]]; then per_core=1; fi
   if ((${#tests[@]} == 0)); then mapfile -t tests < <(tests_of "$name"); fi
   run_pytest "tests of $name, $versions versions" "$kind-$name-$versions" "$place/bin/python" \
@@ -141,7 +141,7 @@ test_framework() {
 needs_frameworks() {
   local name
   for name in $(frameworks); do
-    if [[ $name != torch ]]; then packages_of_framework "$name" new; fi
+    if [[ $name != torch ]]; then of_framework "$name" new ensure_packages; fi
   done
 }
 

@@ -78,8 +78,8 @@ install_ahead() {
   done
 }
 
-# Begins to install what later lanes need, once, in the background, because tests leave processors
-# idle. A lane tries again what fails here, and reports it.
+# Begins to install what later lanes need, once, in the background, because the tests of the lane
+# gcc leave processors idle. A lane tries again what fails here, and reports it.
 begin_ahead() {
   if [[ -n $AHEAD ]]; then return; fi
   set -m # a process group of its own, which ends with this run
@@ -134,7 +134,7 @@ lane_collectives() {
     place=$VENV
     if [[ $name == jax || $name == tensorflow ]]; then
       place="$VENV-$name-new"
-      packages_of_framework "$name" new && ensure_byteps "$place" "framework-$name-new" || return
+      of_framework "$name" new ensure_framework || return
     fi
     LANE_LOGS+=("$LOGS/collectives-$name.log")
     reports+=("$LOGS/collectives-$name.json")

@@ -43,4 +43,5 @@ def at_place(
         call()
     finally:
         sys.settrace(before)
+        last.clear()  # a frame that a handler's exception has ended would keep itself alive
     return places >= number

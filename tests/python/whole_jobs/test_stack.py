@@ -83,15 +83,25 @@ def test_the_thread_that_answers_starts_no_operations() -> None:
     answers = StackAnswers()
     answers.begin(0, 2)
     try:
-        assert ANSWERS_STACKS in [thread.name for thread in threading.enumerate()]
+        assert answers_here()
         assert not _may_call_beside(threading.current_thread())
     finally:
         answers.end()
 
 
-def test_an_exception_of_a_signal_handler_leaves_no_address() -> None:
+def test_a_job_after_a_job_answers_too() -> None:
+    answers = StackAnswers()
+    for _ in range(50):
+        answers.begin(0, 2)
+        assert answers_here()
+        answers.end()
+        assert not answers_here()
+
+
+def test_an_exception_of_a_signal_handler_leaves_the_address_free() -> None:
     # `begin` is called by `init`, which calls `end` after an exception.
     place, there_is_one = 0, True
+    kept = []  # as somebody keeps who looks at an exception, and then nothing is closed by itself
     while there_is_one:
         place += 1
         answers = StackAnswers()
@@ -99,11 +109,24 @@ def test_an_exception_of_a_signal_handler_leaves_no_address() -> None:
             there_is_one = interruptions.at_place(
                 place, functools.partial(answers.begin, 0, 2), _leave, "stack_answers.py"
             )
-        except SystemExit:
-            there_is_one = True
+        except SystemExit as exception:
+            kept.append(exception)
         answers.end()
-        wait_until(lambda: os.getpid() not in [pid for _, pid in local_sockets.names(PREFIX)])
+        answers.begin(0, 2)
+        assert answers_here(), place
+        answers.end()
     assert place > 5
+    assert kept
+
+
+def answers_here() -> bool:
+    """Return whether this process tells where its threads are."""
+    addresses = [name for name, process in local_sockets.names(PREFIX) if process == os.getpid()]
+    try:
+        with local_sockets.connect(addresses[0]) as connection:
+            return connection.recv(1000).startswith(b"worker 0 of 2")
+    except (IndexError, ConnectionRefusedError):
+        return False
 
 
 def _leave() -> None:

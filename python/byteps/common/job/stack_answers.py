@@ -48,6 +48,7 @@ class StackAnswers:
 
     def __init__(self) -> None:
         self._socket: socket.socket | None = None
+        self._thread: threading.Thread | None = None
         self._process = 0
 
     def begin(self, rank: int, size: int) -> None:
@@ -61,18 +62,29 @@ class StackAnswers:
             self._socket, self._process = listener, os.getpid()
             listener.bind(f"\0{PREFIX}{os.geteuid()}-{os.getpid()}")
             listener.listen()
-            threading.Thread(
+            self._thread = threading.Thread(
                 target=_answer_all, args=(listener, who), name=ANSWERS_STACKS, daemon=True
-            ).start()
+            )
+            self._thread.start()
         except (OSError, RuntimeError):
             self.end()
 
     def end(self) -> None:
-        """Answer no more."""
+        """Answer no more, and free the address: `begin` may follow.
+
+        It waits for an answer that is on its way.
+        """
         listener, self._socket = self._socket, None
-        if listener is not None and os.getpid() == self._process:  # in no forked child
-            with contextlib.suppress(OSError):
-                listener.shutdown(socket.SHUT_RDWR)  # wakes the thread, which closes it
+        thread, self._thread = self._thread, None
+        if listener is None or os.getpid() != self._process:  # not in a forked child
+            return
+        with contextlib.suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)  # wakes the thread
+        if thread is not None and thread.is_alive():
+            thread.join(_ANSWER_LIMIT_S)
+        # An exception has ended `begin`, perhaps, and its frame, which somebody may keep, has the
+        # socket, too.
+        listener.close()
 
 
 def _answer_all(listener: socket.socket, who: str) -> None:

@@ -189,9 +189,9 @@ function(byteps_batches out name)
 endfunction()
 
 # What is compiled more often than it runs: hardly optimized, which takes a quarter less time.
-set(BYTEPS_COMPILE_QUICKLY $<$<CONFIG:RelWithDebInfo>:-O1>)
+set(BYTEPS_COMPILE_QUICKLY $<$<CONFIG:RelWithDebInfo>:-Og>)
 # Tests say themselves where they fail: without debugging symbols they take a seventh less.
-set(BYTEPS_COMPILE_TESTS "$<$<CONFIG:RelWithDebInfo>:-O1;-g0>")
+set(BYTEPS_COMPILE_TESTS "$<$<CONFIG:RelWithDebInfo>:-Og;-g0>")
 
 # What only tests use, besides what they test. Half of what such a file costs to compile is reading
 # the same headers: they are read once for all. In batches (BYTEPS_TESTS_IN_BATCHES) what else it

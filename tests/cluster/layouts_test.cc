@@ -85,6 +85,8 @@ Bytes InputOf(const SumCase& one, uint32_t rank) {
     if (one.type == DataType::kFloat64) value /= 3;
     if (one.type == DataType::kFloat16 && one.op != Op::kProduct) value /= 1 << 20;
   }
+  // The sum of minus zeros is one, unless somebody adds a zero to them.
+  if (one.op != Op::kProduct && one.count > 1) values.back() = -0.0;
   return Encode(one.type, values);
 }
 

@@ -173,6 +173,13 @@ TEST_P(RightOrderOfSumsTest, GroupsHaveBlocksOfTheirOwn) {
   EXPECT_EQ(SumOf(ranks, pushed), 3) << "((1e8 + 1) - 1e8) + ((1 + 1) + 1)";
 }
 
+// Nothing is added to what is alone below a node.
+TEST_P(RightOrderOfSumsTest, MinusZerosStay) {
+  EXPECT_TRUE(std::signbit(SumOf({{0}}, {{0, -0.0F}})));
+  const float some = SumOf({{0}, {1}, {2}, {3}}, {{0, -0.0F}, {2, -0.0F}, {3, -0.0F}}, {0, 2, 3});
+  EXPECT_TRUE(std::signbit(some));
+}
+
 // The server stays, and the coordinator deals ranks and groups anew.
 TEST_P(RightOrderOfSumsTest, AGenerationHasItsOwnPlaces) {
   const std::vector<Pushed> pushed = {{0, kLarge}, {1, 1}, {2, -kLarge}, {3, 1}};

@@ -8,6 +8,7 @@
 #include <climits>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
@@ -228,6 +229,23 @@ TEST_F(CApi, TheSumsOfAJobOfOneDependOnNothingElse) {
   EXPECT_EQ(byteps_get_sums(session_, nullptr, &error_), BYTEPS_INVALID_ARGUMENT);
   sums.struct_size = 8;
   EXPECT_EQ(byteps_get_sums(session_, &sums, &error_), BYTEPS_INVALID_ARGUMENT);
+}
+
+// The options of the order count, too: machines of three are blocks with groups of three.
+TEST_F(CApi, TheForecastOfSumsHasTheOptionsOfTheJob) {
+  const auto foresee = [&](const char* group, const char* same_bits) {
+    const char* const settings[] = {
+        "role=worker",  "num_worker=2", "local_sizes=3,3", "local_size=3",
+        "local_rank=0", "worker_id=0",  "num_server=1",    "root_host=foresee.invalid",
+        "root_port=1",  group,          same_bits};
+    byteps_sums sums{};
+    EXPECT_EQ(byteps_foresee_sums(settings, std::size(settings), &sums, &error_), BYTEPS_OK)
+        << error_.message;
+    return sums.bits;
+  };
+  EXPECT_EQ(foresee("sum_group=1", "same_bits=0"), BYTEPS_SUM_BITS_PLACEMENT);
+  EXPECT_EQ(foresee("sum_group=3", "same_bits=0"), BYTEPS_SUM_BITS_MACHINES);
+  EXPECT_EQ(foresee("sum_group=3", "same_bits=1"), BYTEPS_SUM_BITS_RANKS);
 }
 
 TEST_F(CApi, WhatIsKnownOfAJobOfOne) {

@@ -244,11 +244,12 @@ if(BYTEPS_SANITIZE STREQUAL "thread")
       ${CMAKE_CURRENT_LIST_DIR}/../src/base/allocation_count_tsan_for_test.cc)
 endif()
 
+# ctest begins with the longest tests: those that are LONG, and then those that run in PARTS.
 function(byteps_test name)
   if(NOT BYTEPS_BUILD_TESTS)
     return()
   endif()
-  cmake_parse_arguments(ARG "" "TIMEOUT;PARTS" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "LONG" "TIMEOUT;PARTS" "SOURCES;DEPS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
@@ -262,14 +263,15 @@ function(byteps_test name)
                         GTest::gmock GTest::gtest_main)
   if(NOT ARG_PARTS)
     add_test(NAME ${name} COMMAND test_${name})
-    set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT}
+                         COST $<IF:$<BOOL:${ARG_LONG}>,200,0>)
     return()
   endif()
   foreach(part RANGE 1 ${ARG_PARTS})
     math(EXPR index "${part} - 1")
     add_test(NAME ${name}_${part} COMMAND test_${name})
     set_tests_properties(${name}_${part} PROPERTIES TIMEOUT ${ARG_TIMEOUT}
-                         COST 100 # the longest tests: ctest begins with them
+                         COST 100
                          ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_PARTS};GTEST_SHARD_INDEX=${index}")
   endforeach()
 endfunction()

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "src/base/types.h"
+#include "src/kernels/sum_tree.h"
 #include "src/local/block_use.h"
 
 namespace byteps::machine {

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from repo import ROOT, Finding, files, report
 FLAGS = ["-std=c++20", "-O0", "-Wall", "-Wextra", "-c"]
 PRIVATE_SUFFIXES = ("-inl.h",)  # Highway's: once per instruction set, never alone
 DEFINES = ["-DFMT_HEADER_ONLY=1", "-DSPDLOG_FMT_EXTERNAL"]
+# Headers of Python packages that `./dev` installs: of nanobind, and NVIDIA's for CUDA.
+SITE = ".venv/lib/python3*/site-packages"
+PACKAGES = ["nanobind/include", "nvidia/cuda_runtime/include", "nvidia/cu13/include"]
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+["<]([^">]+)[">]', re.M)
 
 
@@ -31,7 +35,9 @@ def compile_environment(root: Path) -> dict[str, str]:
 
 def include_flags(root: Path) -> list[str]:
     generated = sorted({str(p) for p in (root / "build").glob("src/*/generated")})
-    return [f"-I{root}", f"-I{root / 'include'}", *(f"-I{folder}" for folder in generated)]
+    own = [f"-I{root}", f"-I{root / 'include'}", *(f"-I{folder}" for folder in generated)]
+    packages = [folder for name in PACKAGES for folder in sorted(root.glob(f"{SITE}/{name}"))]
+    return own + [f"-isystem{folder}" for folder in (sysconfig.get_path("include"), *packages)]
 
 
 def dependencies(record: Path) -> list[Path]:

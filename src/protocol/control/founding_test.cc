@@ -29,7 +29,7 @@ TEST_F(FoundingTest, TheFirstMemberOfAJobThatRunsEndsTheGathering) {
 TEST_F(FoundingTest, WhoSleptThroughTheEndOfItsJobIsSentAwayByTheNextOne) {
   options.nonce = 1;
   StartJob();
-  Suspect(10, Role::kServer, 1, Suspicion::kNonsense);
+  Suspect(10, Role::kServer, 1, wire::Suspicion::kNonsense);
   ASSERT_EQ(ViewOf(12).epoch, 2u);
   for (int i = 0; i < 2; ++i) {
     Restart();

@@ -1,5 +1,6 @@
 #include "src/transport/rdma/rdma_transport.h"
 
+#include <algorithm>
 #include <atomic>
 #include <future>
 #include <list>

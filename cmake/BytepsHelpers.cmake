@@ -188,7 +188,7 @@ function(byteps_batches out name)
   set(${out} ${batches} ${files} PARENT_SCOPE)
 endfunction()
 
-# What is compiled more often than it runs: hardly optimized, which takes a quarter less time.
+# What is compiled more often than it runs: hardly optimized (decision 70 has the times).
 set(BYTEPS_COMPILE_QUICKLY $<$<CONFIG:RelWithDebInfo>:-Og>)
 # Tests say themselves where they fail: without debugging symbols they take a seventh less.
 set(BYTEPS_COMPILE_TESTS "$<$<CONFIG:RelWithDebInfo>:-Og;-g0>")

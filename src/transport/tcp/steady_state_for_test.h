@@ -20,8 +20,8 @@ namespace byteps::transport {
 inline constexpr size_t kInFlight = 64;
 
 // Answers every frame and counts; allocates nothing itself. It answers the first frames only when
-// it has all of them, with every urgency in turn: from then on its queues are as long as they can
-// become, however unevenly the two threads are scheduled.
+// it has all of them, with every urgency in turn: from then on its queues of frames are as long as
+// they can become, however unevenly the two threads are scheduled.
 class Echo final : public FrameReceiver {
  public:
   Result<ByteSpan> OnHeader(uint8_t, ConstByteSpan, size_t payload_bytes) override {

@@ -76,7 +76,7 @@ class StackAnswers:
         """
         listener, self._socket = self._socket, None
         thread, self._thread = self._thread, None
-        if listener is None or os.getpid() != self._process:  # not in a forked child
+        if listener is None or os.getpid() != self._process:  # a forked child's is its parent's
             return
         with contextlib.suppress(OSError):
             listener.shutdown(socket.SHUT_RDWR)  # wakes the thread
